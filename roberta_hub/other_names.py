@@ -83,7 +83,6 @@ FITTING = {
     "sample_weight": ("", "every row counts the same; balance=True counts rare classes more"),
     "stratify": ("", "the same share of each class is held out anyway"),
     "target": ("label", "the name of the labels' column"),
-    "test": ("valid", "a table of rows to measure on"),
     "test_size": ("valid", "the share of rows to hold out"),
     "text_column": ("text", ""),
     "texts": ("text", "the name of the column; " + _APART),
@@ -184,6 +183,59 @@ CLASSES = {
 }
 """Names that people import from other libraries, each with ours."""
 
+COMMANDS = {
+    "cross-encode": ("rank",),
+    "embeddings": ("embed",),
+    "embedding": ("embed",),
+    "encode": ("embed", "tokens"),
+    "entail": ("classify", "zero-shot"),
+    "entities": ("tag",),
+    "eval": ("fit", "train"),
+    "evaluate": ("fit", "train"),
+    "extract": ("features", "tag"),
+    "fetch": ("download",),
+    "fill": ("fill-mask",),
+    "find": ("similar",),
+    "finetune": ("fit", "train"),
+    "infer": ("classify", "zero-shot"),
+    "inference": ("classify", "zero-shot"),
+    "info": ("scan", "doctor"),
+    "inspect": ("scan",),
+    "label": ("classify", "zero-shot"),
+    "learn": ("fit",),
+    "list": ("models",),
+    "ls": ("models",),
+    "mask": ("fill-mask",),
+    "mlm": ("fill-mask",),
+    "nearest": ("similar",),
+    "ner": ("tag",),
+    "nli": ("classify", "zero-shot"),
+    "perplexity": ("score",),
+    "pos": ("tag",),
+    "predict": ("classify", "zero-shot"),
+    "pretrain": ("train",),
+    "pull": ("download",),
+    "qa": ("answer",),
+    "question": ("answer",),
+    "rerank": ("rank",),
+    "retrieve": ("similar",),
+    "search": ("similar",),
+    "semantic-search": ("similar",),
+    "sentiment": ("classify", "zero-shot"),
+    "similarity": ("similar",),
+    "squad": ("answer",),
+    "tokenise": ("tokens",),
+    "tokenize": ("tokens",),
+    "topic": ("classify", "zero-shot"),
+    "unmask": ("fill-mask",),
+    "vectorize": ("embed",),
+    "vectors": ("embed",),
+    "verify": ("scan", "doctor"),
+}
+"""What people type for a command of the shell, each with the commands that do it."""
+WRITERS = ("chat", "complete", "generate", "paraphrase", "summarise", "summarize", "translate")
+"""Commands for what writes text."""
+
 TASKS = {
     "feature-extraction": ("embed or features", "embed or features"),
     "fill-mask": ("fill_mask", "fill-mask"),
@@ -215,3 +267,26 @@ def task_advice(name: str) -> Remedy | None:
     task = "that is a task of transformers' pipeline; here it is a verb"
     python, shell = TASKS[name]
     return Remedy(f"{task} of a loaded model: {python}", f"{task}: roberta-hub {shell}")
+
+
+def command_advice(name: str) -> tuple[str, ...] | str:
+    """Say which commands of the shell do what another name means; () where it means none.
+
+    Args:
+        name: as typed.
+
+    Returns:
+        Names of commands, or a sentence where none does it.
+
+    Example:
+        >>> command_advice("NER"), command_advice("text_classification"), command_advice("paint")
+        (('tag',), ('classify', 'zero-shot'), ())
+        >>> command_advice("summarize")
+        'RoBERTa reads text and writes none; fill-mask finds words for <mask>'
+    """
+    name = name.lower().replace("_", "-")
+    if name in WRITERS or name in WRITING:
+        return "RoBERTa reads text and writes none; fill-mask finds words for <mask>"
+    if name in TASKS:
+        return tuple(TASKS[name][1].split(" or "))
+    return COMMANDS.get(name, ())

@@ -157,6 +157,11 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: at.one.classify(""), UserWarning, "texts[0] is empty; its label"),
         case(lambda at: at.r.embed([("", ""), ("a", "")]), UserWarning, "texts[0] is empty; its v"),
         case(lambda at: at.r.search(["", "a"], TEXTS), UserWarning, "queries[0] is empty"),
+        case(
+            lambda at: at.r.search("a", (t for t in [*["b"] * 2100, "", *["b"] * 2100, " "])),
+            UserWarning,
+            "corpus[2100] and 1 more are empty; its nearness to a query says nothing",
+        ),
     ],
     "arguments that are set": [
         case(

@@ -25,7 +25,7 @@ from roberta_hub.inference.embed import (
 )
 from roberta_hub.rows.frames import warn_if_exhausted
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.text.texts import advise_of_empty, as_texts
+from roberta_hub.text.texts import advise_of_empty, as_texts, empty_places
 from roberta_hub.text.tokenizer import Text
 
 _OF_QUERIES = ("query",)
@@ -97,12 +97,14 @@ def search_texts(
 
     def of_queries(given: Sequence[Text]) -> Tensor:
         texts.extend(given)
-        advise_of_empty(given, "queries", "its nearest text")
+        advise_of_empty(empty_places(given), "queries", "its nearest text")
         return embed(runner, given, settings, asked)
 
     vectors = vectors_of(queries, "queries", of_queries)
     blocks = corpus_blocks(corpus, lambda given: embed(runner, given, settings, found))
-    hits = search_vectors(vectors, blocks, topk, settings.similarity)
+    empty: list[int] = []  # of the corpus, which may be larger than memory
+    hits = search_vectors(vectors, _noted(blocks, empty), topk, settings.similarity)
+    advise_of_empty(empty, "corpus", "its nearness to a query")
     return texts or [f"query {i}" for i in range(len(hits))], hits
 
 
@@ -115,6 +117,13 @@ class CorpusBlock:
     vectors: Tensor
     """(m, C)"""
     texts: Sequence[Text] | None
+
+
+def _noted(blocks: Iterable[CorpusBlock], empty: list[int]) -> Iterator[CorpusBlock]:
+    """Pass blocks on, and note the places of empty texts."""
+    for block in blocks:
+        empty += [block.start + i for i in empty_places(block.texts or ())]
+        yield block
 
 
 def search_vectors(

@@ -89,12 +89,24 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb of a command line; the error lists all."""
+        """Find the verb of a command line; the error names those that are meant, or lists all."""
         if not ctx.resilient_parsing and args[0] not in VERBS and not args[0].startswith("-"):
-            near = close_names(args[0], VERBS)
-            hint = f"did you mean {near}? There are" if near else "there are"
-            ctx.fail(f"no verb {args[0]!r}; {hint} {', '.join(VERBS)}")
+            ctx.fail(f"no verb {args[0]!r}; {_advice(args[0])}")
         return super().resolve_command(ctx, args)
+
+
+def _advice(name: str) -> str:
+    """Say which verb is meant by a name that is none."""
+    from roberta_hub.other_names import command_advice  # not for a help
+
+    said = command_advice(name)
+    if isinstance(said, str):
+        return said
+    if said:
+        return "there is " + ", and ".join(f"{verb} ({VERBS[verb]})" for verb in said)
+    near = close_names(name, VERBS)
+    hint = f"did you mean {near}? There are" if near else "there are"
+    return f"{hint} {', '.join(VERBS)}"
 
 
 @click.command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from itertools import chain
 
 import click
 
-from roberta_hub.errors import InputError, placed
+from roberta_hub.errors import Advice, InputError, placed
 from roberta_hub.shell.layout import AnsweredRow, Layout
 from roberta_hub.shell.options import Request, examples, takes_texts, takes_topk
 from roberta_hub.shell.reading import STDIN, Item, open_source
@@ -50,11 +51,16 @@ def similar(request: Request, topk: int) -> int:
     corpus = _Corpus(request)
     with open_sink(request, layout) as sink:
         roberta = load_requested(request)
-        with placed(
-            lambda at: (
-                queries[at.index].where if at.argument == "queries" else corpus.where(at.index)
-            )
+        with (
+            warnings.catch_warnings(),
+            placed(
+                lambda at: (
+                    queries[at.index].where if at.argument == "queries" else corpus.where(at.index)
+                )
+            ),
         ):
+            # The tally names the file's line.
+            warnings.filterwarnings("ignore", r"corpus\[\d+\].* empty", Advice)
             found = roberta.search(list(request.texts), corpus.texts(), topk, **request.options)
         records = (
             [{**hit.to_dict(), "index": corpus.number(hit.index)} for hit in hits] for hits in found

@@ -101,23 +101,32 @@ def as_strings(value: object, name: str, what: str) -> list[str]:
     return [_plain(item) for item in items]
 
 
-def advise_of_empty(texts: Sequence[Text], name: str, answer: str) -> None:
-    """Warn once where texts are empty or hold blanks alone: their answers say nothing.
+def empty_places(texts: Sequence[Text]) -> list[int]:
+    """Find the texts that are empty or hold blanks alone, by their places.
 
-    Args:
-        texts: of one call.
-        name: of the argument.
-        answer: what such a text gets, "its vector".
+    Example:
+        >>> empty_places(["a", " ", ("", "b"), ("", "")])
+        [1, 3]
     """
-    found = [
+    return [
         i
         for i, text in enumerate(texts)
         if not (text if isinstance(text, str) else "".join(text)).strip()
     ]
-    if found:
-        others = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        is_are = "are" if len(found) > 1 else "is"
-        advise(f"{name}[{found[0]}]{others} {is_are} empty; {answer} says nothing of a text")
+
+
+def advise_of_empty(places: Sequence[int], name: str, answer: str) -> None:
+    """Warn once where texts are empty or hold blanks alone: their answers say nothing.
+
+    Args:
+        places: of `empty_places`, of all texts of one call.
+        name: of the argument.
+        answer: what such a text gets, "its vector".
+    """
+    if places:
+        others = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
+        is_are = "are" if len(places) > 1 else "is"
+        advise(f"{name}[{places[0]}]{others} {is_are} empty; {answer} says nothing of a text")
 
 
 def _lone(text: str, name: str) -> str:

@@ -202,7 +202,7 @@ def answer_texts(
     Returns:
         The answers with their view; for one str the answer itself.
     """
-    from roberta_hub.text.texts import advise_of_empty, as_single_texts, as_texts
+    from roberta_hub.text.texts import advise_of_empty, as_single_texts, as_texts, empty_places
 
     name = question.argument
     rows: Sequence[Any]
@@ -211,7 +211,7 @@ def answer_texts(
     else:
         rows, one = as_texts(texts, name)
     if question.of_empty:
-        advise_of_empty(rows, name, question.of_empty)
+        advise_of_empty(empty_places(rows), name, question.of_empty)
     with placed(lambda at: Place(name, at.index) if at.argument == "texts" else at):
         found = question.view(rows, question.answers(model, rows, **settings))
     if not one:

@@ -11,6 +11,7 @@ import click
 import pytest
 
 import roberta_hub
+from roberta_hub.other_names import COMMANDS, TASKS, WRITERS
 from roberta_hub.shell.main import VERBS, main, verb
 
 pytestmark = pytest.mark.system
@@ -105,6 +106,15 @@ def test_each_verb_is_a_command_in_a_file_of_the_shell(name: str) -> None:
         (["scan", "--json"], "roberta-hub scan: Missing argument 'FILE...'"),
         (["paint"], "roberta-hub: no verb 'paint'"),
         (["clasify"], "did you mean classify?"),
+        (["fill_mask"], "there is fill-mask (the"),
+        (["search", "late", "-i", "x.txt"], "no verb 'search'; there is similar (the texts of a"),
+        (["ner", "Ada"], "no verb 'ner'; there is tag (names, places and other labelled spans)"),
+        (["predict"], "no verb 'predict'; there is classify (a label for each text or pair, or"),
+        (["encode"], "embed (one vector for each text), and tokens (the pieces and ids"),
+        (["sentiment-analysis"], "by a head trained for it), and zero-shot (a label of your own"),
+        (["qa"], "there is answer (the stretch of a text that answers a question)"),
+        (["Unmask"], "there is fill-mask (the most probable words for <mask>)"),
+        (["summarize"], "no verb 'summarize'; RoBERTa reads text and writes none"),
     ],
 )
 def test_wrong_usage_names_the_right_command(
@@ -114,6 +124,14 @@ def test_wrong_usage_names_the_right_command(
         main(arguments)
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_name_of_habit_names_verbs_and_is_none() -> None:
+    for name, verbs in COMMANDS.items():
+        assert name not in VERBS and set(verbs) <= VERBS.keys()
+    assert not set(WRITERS) & (VERBS.keys() | COMMANDS.keys())
+    for task, (_, names) in TASKS.items():
+        assert set(names.split(" or ")) <= VERBS.keys(), task
 
 
 def test_a_file_may_begin_with_a_dash(capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,6 +193,13 @@ def test_the_score_of_a_cut_text_counts_what_was_read(run: Run) -> None:
     assert long["per_token"] == nearly(long["score"] / 46)
 
 
+def test_an_empty_text_of_a_corpus_is_one_note(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "  "}\n')
+    status, _, err = run("similar", "a", "-i", "corpus.jsonl", "-c", "text")
+    assert (status, err.count("note:")) == (0, 1)
+    assert "2 texts look missing" in err and "corpus.jsonl:2" in err
+
+
 def test_similar(run: Run, roberta: RobertaHubInterface, tmp_path: Path) -> None:
     corpus = [f"text number {i}" for i in range(40)]
     (tmp_path / "corpus.txt").write_text("\n".join(corpus))

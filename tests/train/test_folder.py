@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -140,6 +141,18 @@ def test_another_run_that_writes_there_is_said_and_a_killed_one_holds_nothing(tm
     with claim_folder(str(tmp_path)):  # as `run` does, and `fit` inside it
         assert train_loop(ToyTask(), config(tmp_path, loop__max_updates=2)).update == 2
     assert not (tmp_path / ".run.lock").exists()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_before_the_first_update_leaves_no_empty_folder(tmp_path, number):
+    """As while the model is loaded: the folder is claimed, and nothing is in it."""
+    arguments = ("-c", HOLD, tmp_path / "new" / "deep")
+    with forks.start(*arguments, stdin=forks.PIPE, stdout=forks.PIPE) as run:
+        assert run.stdout.readline() == "held\n"
+        run.send_signal(number)
+        assert run.wait(60) != 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_best_model_of_an_earlier_run_goes_with_it(tmp_path):

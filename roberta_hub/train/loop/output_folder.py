@@ -14,6 +14,7 @@ from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS
 from roberta_hub.formats.source import formats_in
+from roberta_hub.signals import cleared
 from roberta_hub.train.reports import first_process
 
 
@@ -21,7 +22,7 @@ from roberta_hub.train.reports import first_process
 def claim_folder(output: str) -> Iterator[Path]:
     """Make a folder, check that it can be written, and keep other runs out of it.
 
-    If the run fails, the folders that were made and stayed empty are removed.
+    If the run fails, or a signal ends it, the folders that were made and stayed empty are removed.
 
     Args:
         output: the setting `output`.
@@ -39,13 +40,21 @@ def claim_folder(output: str) -> Iterator[Path]:
     if not output.strip():
         raise InputError("output is empty; name a folder with output=...")
     made: list[Path] = []
-    try:
+
+    def clear() -> None:
+        for folder in made:
+            with suppress(OSError, ValueError):  # it holds something by now, or is no name
+                folder.rmdir()
+
+    with cleared(clear):
         try:
             for folder in reversed([directory, *directory.parents]):
                 if not os.path.lexists(folder):
-                    with suppress(FileExistsError):  # another process was faster
+                    made.insert(0, folder)
+                    try:
                         folder.mkdir()
-                        made.insert(0, folder)
+                    except FileExistsError:  # another process was faster
+                        made.remove(folder)
             with tempfile.NamedTemporaryFile(dir=directory, prefix=".probe-") as probe:
                 probe.write(b"\0")
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -59,11 +68,7 @@ def claim_folder(output: str) -> Iterator[Path]:
         _check_vacant(directory)
         with _alone(directory):
             yield directory
-    except BaseException:
-        for folder in made:
-            with suppress(OSError):  # it holds something by now
-                folder.rmdir()
-        raise
+        made.clear()  # also an empty one stays after a run
 
 
 @contextmanager
@@ -73,25 +78,28 @@ def _alone(directory: Path) -> Iterator[None]:
     A run that claims its folder twice gets it twice.
     """
     lock = FileLock(directory / ".run.lock", timeout=0, is_singleton=True)
-    locked = first_process()
-    try:
-        if locked:
-            lock.acquire()
-    except Timeout:
-        raise InputError(
-            f"output={directory}: another run writes there; wait until it has ended, or name "
-            "another folder with output=..."
-        ) from None
-    except (OSError, NotImplementedError):  # a file system without locks
-        locked = False
-    try:
-        yield
-    finally:
+    locked = False
+
+    def clear() -> None:
         if locked:
             lock.release()
             if not lock.is_locked:
                 with suppress(OSError):
                     os.unlink(lock.lock_file)
+
+    with cleared(clear):
+        try:
+            if first_process():
+                lock.acquire()
+                locked = True
+        except Timeout:
+            raise InputError(
+                f"output={directory}: another run writes there; wait until it has ended, or name "
+                "another folder with output=..."
+            ) from None
+        except (OSError, NotImplementedError):  # a file system without locks
+            pass
+        yield
 
 
 def _check_vacant(directory: Path) -> None:
