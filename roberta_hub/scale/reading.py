@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from lzma import LZMAError
@@ -20,7 +20,13 @@ from roberta_hub.rows.tables import json_rows
 from roberta_hub.rows.values import Fault
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.source_schema import SourceSchema
-from roberta_hub.scale.sources import LakeSource, changed, opened_file, unreadable
+from roberta_hub.scale.sources import (
+    LakeSource,
+    changed,
+    opened_file,
+    partition_values,
+    unreadable,
+)
 from roberta_hub.scale.units import SCAN_BYTES, WorkUnit
 
 BATCH_ROWS = 4096
@@ -58,10 +64,11 @@ def read_unit(
     try:
         with opened_file(source, unit.file) as handle:
             if source.format == "parquet":
-                yield from _parquet(handle, source_schema, unit)
+                yield from _parquet(handle, source, source_schema, unit)
             else:
                 rows = _text_rows(source.format, handle, source_schema, unit)
-                yield from _batches(rows, source_schema, ROW_FORMATS[source.format])
+                named = partition_values(source, unit.file)
+                yield from _batches(rows, source_schema, ROW_FORMATS[source.format], named)
     except InputError:
         raise
     except (arrow().ArrowInvalid, gzip.BadGzipFile, EOFError, LZMAError, zlib.error) as error:
@@ -80,19 +87,35 @@ def _check_unchanged(source: LakeSource, unit: WorkUnit) -> None:
         raise InputError(f"{unit.file}: not the file that was planned: it was changed or removed")
 
 
-def _parquet(handle: Any, source_schema: SourceSchema, unit: WorkUnit) -> Iterator[RowBatch]:
+def _parquet(
+    handle: Any, source: LakeSource, source_schema: SourceSchema, unit: WorkUnit
+) -> Iterator[RowBatch]:
     file = arrow().parquet.ParquetFile(handle)
-    names = list(dict.fromkeys([*source_schema.text, *source_schema.keep.names]))
+    wanted = dict.fromkeys([*source_schema.text, *source_schema.keep.names])
+    names = [name for name in wanted if name in file.schema_arrow.names]
+    named = partition_values(source, unit.file)
     number = unit.first
     for table in parquet_tables(file, unit.file, names, unit.start, unit.stop, BATCH_ROWS):
         columns = [column_values(table.column(name)) for name in source_schema.text]
-        kept = table.select(
-            source_schema.keep.names
-        )  # casting a table without columns loses its row count
-        kept = kept.cast(source_schema.keep) if source_schema.keep.names else kept
+        kept = table.select([])  # which knows its rows; a cast without columns would lose them
+        for field in source_schema.keep:
+            column = (
+                table.column(field.name).cast(field.type)
+                if field.name in names
+                else _constant(named.get(field.name), field.type, len(table))
+            )
+            kept = kept.append_column(field, column)
         numbers = range(number, number + len(table))
         yield RowBatch(kept, PARQUET.texts_in(columns, source_schema.text), numbers)
         number += len(table)
+
+
+def _constant(value: str | None, kind: Any, rows: int) -> Any:
+    """Return a column that has one value in all rows: a folder's, or null."""
+    pa = arrow()
+    if value is None:
+        return pa.nulls(rows, kind)
+    return pa.repeat(pa.scalar(int(value) if pa.types.is_int64(kind) else value, kind), rows)
 
 
 def _text_rows(
@@ -124,15 +147,21 @@ def _check_columns(values: RowValues, known: frozenset[str]) -> RowValues:
 
 
 def _batches(
-    rows: Iterable[tuple[int, RowValues]], source_schema: SourceSchema, format: RowFormat
+    rows: Iterable[tuple[int, RowValues]],
+    source_schema: SourceSchema,
+    format: RowFormat,
+    named: Mapping[str, str | None],
 ) -> Iterator[RowBatch]:
-    """Group numbered rows into batches of `BATCH_ROWS`."""
+    """Group numbered rows into batches of `BATCH_ROWS`, with the values that folders name."""
     pa = arrow()
     rows = iter(rows)
     while batch := list(islice(rows, BATCH_ROWS)):
         faults: dict[int, Fault] = {}
         columns = []
         for field in source_schema.keep:
+            if field.name in named:
+                columns.append(_constant(named[field.name], field.type, len(batch)))
+                continue
             column = []
             for i, (_, values) in enumerate(batch):
                 value = None if isinstance(values, Fault) else values.get(field.name)

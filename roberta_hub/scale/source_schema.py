@@ -1,8 +1,10 @@
-"""Schema of a source: the columns of its files, which all have the same."""
+"""Schema of a source: the columns of its files, and those that their folders name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -27,9 +29,14 @@ from roberta_hub.scale.sources import (
     LakeSource,
     is_empty,
     opened_file,
+    partition_values,
     unreadable,
 )
 
+FOOTER_READERS = 16
+"""Threads that read footers: every request to an object store has a latency."""
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+"""A whole number that a column of int64 holds, as it is written."""
 SAMPLE_OBJECTS = 1000
 """Objects of a JSONL file from which columns and types are inferred."""
 HEADER_BYTES = 10_000_000
@@ -45,7 +52,7 @@ class SourceSchema:
     text: tuple[str, ...]
     """Names of the text columns."""
     keep: Any
-    """Arrow schema of the columns that are copied to the answers."""
+    """Arrow schema of the columns that are copied to the answers; null where a file lacks one."""
     header: tuple[str, ...] = ()
     """CSV: all columns, in order. JSONL: the allowed columns if all are kept."""
     separator: str = ","
@@ -54,7 +61,7 @@ class SourceSchema:
 def find_schema(
     source: LakeSource, text: tuple[str, ...], keep: Sequence[str] | None
 ) -> SourceSchema:
-    """Find the schema of a source by its first file.
+    """Find the schema of a source: by all files of Parquet, by the first of text.
 
     Args:
         source: the files.
@@ -63,14 +70,14 @@ def find_schema(
 
     Raises:
         UnknownNameError: no such column.
-        InputError: a column is no text, or a file cannot be read.
+        InputError: a column is no text, two files have other types, or a file cannot be read.
     """
     full = (file.path for file in source.files if not is_empty(source, file))
     path = next(full, source.files[0].path)
     header: tuple[str, ...] = ()
     separator = ","
     if source.format == "parquet":
-        fields = plain_schema(_parquet_schema(source, path))
+        fields = _joined(source, text, keep)
     elif source.format == "csv":
         found = header_of(source, path)
         header, separator = found.columns, found.separator
@@ -83,14 +90,79 @@ def find_schema(
         header = tuple(fields.names) if keep is None else ()
     _check_duplicates(fields.names, (*text, *(fields.names if keep is None else keep)), path)
     named = text_columns(fields.names, text, path)
-    kept: Sequence[str] = fields.names
-    if keep is not None:
-        kept = text_columns(fields.names, tuple(keep), path) if keep else ()
     if source.format == "parquet":
         _check_text(fields, named, path)
-    return SourceSchema(
-        named, arrow().schema([fields.field(name) for name in kept]), header, separator
-    )
+    folders = _partition_schema(source)
+    names = [*fields.names, *(name for name in folders.names if name not in fields.names)]
+    kept: Sequence[str] = names
+    if keep is not None:
+        kept = text_columns(names, tuple(keep), path) if keep else ()
+    if both := [name for name in folders.names if name in fields.names and name in kept]:
+        raise InputError(
+            f"{path}: {short_repr(both[0])} is a column of the files, and a folder's name is "
+            f"{both[0]}=...; keep others, or name the folder otherwise"
+        )
+    every = {field.name: field for field in (*folders, *fields)}
+    return SourceSchema(named, arrow().schema([every[name] for name in kept]), header, separator)
+
+
+def _joined(source: LakeSource, text: Sequence[str], keep: Sequence[str] | None) -> Any:
+    """Join the schemas of all Parquet files: a column that one has is a column of the source.
+
+    Args:
+        source: the files.
+        text: columns with the texts; a file without one is refused when it is planned.
+        keep: columns to copy to the answers; None: all.
+
+    Raises:
+        InputError: two files have a column of one name and of different types.
+    """
+    with ThreadPoolExecutor(FOOTER_READERS) as pool:
+        schemas = pool.map(lambda file: _parquet_schema(source, file.path), source.files)
+        fields: list[Any] = []
+        known: dict[str, tuple[int, str]] = {}  # where in `fields`, and of which file
+        for file, schema in zip(source.files, schemas, strict=True):
+            own = plain_schema(schema)
+            for name in dict.fromkeys(own.names):
+                found = [field for field in own if field.name == name]
+                if name not in known:
+                    known[name] = len(fields), file.path
+                    fields += found
+                elif arrow().types.is_null(fields[known[name][0]].type):
+                    known[name] = known[name][0], file.path
+                    fields[known[name][0]] = found[0]
+                elif keep is None or name in (*keep, *text):
+                    _check_type(fields[known[name][0]], found[0].type, known[name][1], file.path)
+    return arrow().schema(fields)
+
+
+def _check_type(field: Any, kind: Any, first: str, path: str) -> None:
+    """Refuse a column whose type is another than that of an earlier file.
+
+    A column of nulls has any type: pandas writes one of missing values so.
+    """
+    if kind != field.type and not arrow().types.is_null(kind):
+        raise InputError(
+            f"{path}: the column {short_repr(field.name)} holds {kind}, and {field.type} in "
+            f"{first}; write one type, or name the columns to keep"
+        )
+
+
+def _partition_schema(source: LakeSource) -> Any:
+    """Find the columns that folders name: whole numbers where all are, else text.
+
+    Numbers with leading zeros are text, as they would lose them.
+    """
+    values: dict[str, set[str]] = {}
+    for file in source.files:
+        for name, value in partition_values(source, file.path).items():
+            values.setdefault(name, set()).update(() if value is None else (value,))
+    pa = arrow()
+
+    def kind(found: set[str]) -> Any:
+        return pa.int64() if found and all(map(_WHOLE.fullmatch, found)) else pa.string()
+
+    return pa.schema([(name, kind(found)) for name, found in values.items()])
 
 
 def _parquet_schema(source: LakeSource, path: str) -> Any:
@@ -111,7 +183,7 @@ def _check_text(fields: Any, names: Sequence[str], path: str) -> None:
 
 
 def check_fields(schema: Any, source_schema: SourceSchema, path: str) -> None:
-    """Refuse a Parquet file whose columns differ from those of the first.
+    """Refuse a Parquet file without a column of texts, or with another type than the source's.
 
     Args:
         schema: of the file.
@@ -119,16 +191,12 @@ def check_fields(schema: Any, source_schema: SourceSchema, path: str) -> None:
         path: of the file, for the message.
     """
     fields = plain_schema(schema)
-    names = text_columns(fields.names, (*source_schema.text, *source_schema.keep.names), path)
-    _check_duplicates(fields.names, names, path)
+    names = text_columns(fields.names, source_schema.text, path)
+    kept = [field for field in source_schema.keep if field.name in fields.names]
+    _check_duplicates(fields.names, (*names, *(field.name for field in kept)), path)
     _check_text(fields, source_schema.text, path)
-    for field in source_schema.keep:
-        kind = fields.field(field.name).type  # null: pandas writes a column of missing values so
-        if kind != field.type and not arrow().types.is_null(kind):
-            raise InputError(
-                f"{path}: the column {short_repr(field.name)} holds {kind}, and {field.type} in "
-                "the first file; the files of a source have the same columns"
-            )
+    for field in kept:
+        _check_type(field, fields.field(field.name).type, "another file", path)
 
 
 def _check_duplicates(names: Sequence[str], wanted: Sequence[str], path: str) -> None:

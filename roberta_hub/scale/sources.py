@@ -9,8 +9,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from roberta_hub.arguments import path_text, short_repr
 from roberta_hub.errors import InputError
@@ -21,6 +23,8 @@ from roberta_hub.scale.columns import arrow
 from roberta_hub.terminal import without_secrets
 
 FORMATS = ("parquet", "jsonl", "csv")
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""How Hive, Spark and Arrow name the folder of rows without a value."""
 _WILD = "*?["
 
 
@@ -120,6 +124,39 @@ def would_read(source: LakeSource, path: str) -> bool:
     )
 
 
+def partition_values(source: LakeSource, path: str) -> dict[str, str | None]:
+    """Read the values that the folders of a file name, as `year=2020/` does; None is a null.
+
+    Only folders below those that were listed count, or below a pattern's first folders.
+
+    Args:
+        source: that lists the file.
+        path: of the file.
+
+    Example:
+        >>> source = LakeSource(None, "csv", (), folders=("/a=1/in",), patterns=("/x/b=*/*.csv",))
+        >>> partition_values(source, "/a=1/in/year=2020/to%20do=a%2Fb/part.csv")
+        {'year': '2020', 'to%20do': 'a/b'}
+        >>> partition_values(source, f"/x/b={NULL_PARTITION}/1.csv")
+        {'b': None}
+    """
+    roots = [*source.folders, *("/".join(_fixed_parts(text)) for text in source.patterns)]
+    root = min((root for root in roots if path.startswith(f"{root}/")), key=len, default=None)
+    if root is None:
+        return {}
+    pairs = (part.partition("=") for part in path[len(root) + 1 :].split("/")[:-1])
+    return {
+        name: None if value == NULL_PARTITION else unquote(value)
+        for name, equals, value in pairs
+        if name and equals
+    }
+
+
+def _fixed_parts(pattern: str) -> list[str]:
+    """Return the folders of a pattern that come before its first wildcard."""
+    return list(takewhile(lambda part: not any(c in part for c in _WILD), pattern.split("/")))
+
+
 def _without_links(files: dict[str, Any], system: Any) -> dict[str, Any]:
     """Drop duplicates by symbolic links: a link to a parent folder repeats its files 40 times."""
     if system.type_name != "local":
@@ -145,8 +182,8 @@ def _matching_files(system: Any, path: str) -> list[Any]:
             raise InputError(f"{path}: a folder with no files to read")
         return found
     parts = path.split("/")
-    wild = next((k for k, part in enumerate(parts) if any(c in part for c in _WILD)), None)
-    if wild is None:
+    wild = len(_fixed_parts(path))
+    if wild == len(parts):
         raise InputError(f"{path}: no such file or folder")
     base = "/".join(parts[:wild])
     deep = len(parts) > wild + 1 or parts[wild] == "**"

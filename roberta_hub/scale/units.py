@@ -15,7 +15,13 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.rows.delimited import row_ends
 from roberta_hub.rows.lines import MAX_ROW_BYTES, UTF8_BOM
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.source_schema import SourceSchema, check_fields, check_objects, header_of
+from roberta_hub.scale.source_schema import (
+    FOOTER_READERS,
+    SourceSchema,
+    check_fields,
+    check_objects,
+    header_of,
+)
 from roberta_hub.scale.sources import (
     LakeSource,
     SourceFile,
@@ -27,8 +33,6 @@ from roberta_hub.scale.sources import (
 
 SCAN_BYTES = 1 << 23
 """Bytes of a text file that are scanned at once."""
-FOOTER_READERS = 16
-"""Threads that read footers: every request to an object store has a latency."""
 
 
 @dataclass(frozen=True)

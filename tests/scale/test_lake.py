@@ -383,6 +383,109 @@ def test_hostile_arguments(tmp_path: Path, source: Path, verb: Verb) -> None:
                 assert len(str(error)) > 10
 
 
+def test_columns_that_some_files_have_are_null_in_the_others(tmp_path: Path, verb: Verb) -> None:
+    rows = pairs(6)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_rows(folder / "a.parquet", [{**row, "old": "x", "void": None} for row in rows[:2]])
+    write_rows(folder / "b.parquet", [{**row, "new": 1.5, "void": 7} for row in rows[2:4]])
+    write_rows(folder / "c.parquet", [{**row, "void": None} for row in rows[4:]])
+    assert lake(folder, tmp_path / "all", verb).rows == 6
+    found = read_lake(tmp_path / "all")
+    names = ["id", *TEXT, "old", "void", "new"]
+    assert list(found[0])[: len(names)] == names
+    assert [row["id"] for row in found] == list(range(6))
+    assert [(row["old"], row["void"], row["new"]) for row in found[::2]] == [
+        ("x", None, None),
+        (None, 7, 1.5),
+        (None, None, None),
+    ]
+    assert not lake(folder, tmp_path / "all", verb).done
+    lake(folder, tmp_path / "some", verb, keep=["new"])
+    assert [row["new"] for row in read_lake(tmp_path / "some")] == [
+        None,
+        None,
+        1.5,
+        1.5,
+        None,
+        None,
+    ]
+    with pytest.raises(UnknownNameError, match="no column 'nwe'; did you mean new"):
+        lake(folder, tmp_path / "none", verb, keep=["nwe"])
+
+
+def test_two_types_of_a_column_are_refused_with_both_files(tmp_path: Path, verb: Verb) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, stars in zip("abc", (None, 1, "two"), strict=True):
+        write_rows(folder / f"{name}.parquet", [{**pairs(1)[0], "stars": stars}])
+    with pytest.raises(
+        InputError,
+        match=r"/c\.parquet: the column 'stars' holds string, and int64 in .*/b\.parquet; write",
+    ):
+        lake(folder, tmp_path / "out", verb)
+    assert not (tmp_path / "out").exists()
+    assert lake(folder, tmp_path / "out", verb, keep=["id"]).rows == 3
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_folders_name_are_columns(format: str, tmp_path: Path, verb: Verb) -> None:
+    rows, places = pairs(4), ("=2020/land=DE", "=2021/land=a%2Fb", "=2021/land=", "=-3/land=x=y")
+    for row, place in zip(rows, places, strict=True):
+        folder = tmp_path / f"run=1/in/year{place}/zip=01"
+        folder.mkdir(parents=True)
+        write_rows(folder / f"part.{format}", [row])
+    nothing = tmp_path / "run=1/in/year=2020/land=__HIVE_DEFAULT_PARTITION__"
+    nothing.mkdir()
+    write_rows(nothing / f"part.{format}", [rows[0]])
+    wanted = {(-3, "x=y", "01"), (2020, "DE", "01"), (2020, None, None), (2021, "", "01")}
+    wanted |= {(2021, "a/b", "01")}
+    root = tmp_path / "run=1/in"
+    for number, source in enumerate((root, f"{root}/**/*.{format}", f"{root}/year=*/**/p*")):
+        target = tmp_path / f"out{number}"
+        assert lake(source, target, verb).rows == 5
+        found = read_lake(target)
+        assert {(row["year"], row["land"], row["zip"]) for row in found} == wanted
+        assert list(found[0])[:3] == ["id", *TEXT] and "run" not in found[0]
+        assert not lake(source, target, verb).done
+    lake(root, tmp_path / "year", verb, keep=["year"])
+    assert list(read_lake(tmp_path / "year")[0]) == ["year", *verb.schema().names]
+    lake(root / "year=2020/land=DE", tmp_path / "below", verb)
+    assert {"year", "land"} & read_lake(tmp_path / "below")[0].keys() == set()
+    write_rows(root / f"year=2020/land=DE/more.{format}", [{**rows[0], "zip": "7"}])
+    if format == "parquet":  # text files have the columns of the first
+        with pytest.raises(
+            InputError, match=r"'zip' is a column of the files, and a folder's name"
+        ):
+            lake(root, tmp_path / "clash", verb)
+        assert lake(root, tmp_path / "clash", verb, keep=["id"]).rows == 6
+
+
+def test_a_nul_is_the_fault_of_its_row_as_for_a_verb(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pairs(5)
+    rows[2]["hypothesis"] = "a\0b"
+    source = write_rows(tmp_path / "in.csv", rows)
+    asked = ["classify", "-m", str(model), "--head", "mnli", "-i", str(source)]
+    asked += ["-c", "premise,hypothesis"]
+    for errors in ("raise", "column"):
+        said, found = [], []
+        for target in (tmp_path / f"{errors}.parquet", tmp_path / f"{errors}/"):
+            if not target.suffix:
+                target.mkdir()
+            status = main([*asked, "-o", str(target), "--errors", errors])
+            said.append((status, capsys.readouterr().err.splitlines()[-1]))
+            path = target if target.suffix else parts(target)[0]
+            found.append(pq.read_table(path).to_pylist())
+        assert [row["id"] for row in found[0]] == [row["id"] for row in found[1]]
+        assert [row.get("error") for row in found[0]] == [row.get("error") for row in found[1]]
+        if errors == "raise":
+            assert said[0] == said[1] and f"{source}:4: holds a NUL" in said[0][1]
+        else:
+            assert "holds a NUL" in found[0][2]["error"] and said[0][0] == said[1][0] == 0
+
+
 def test_a_full_disk_stops_with_a_sentence_and_the_same_call_goes_on(
     tmp_path: Path, source: Path, verb: Verb
 ) -> None:
