@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import time
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -333,3 +336,23 @@ def test_a_head_for_parts_is_asked_for_whole_spans(roberta):
     assert spans == merge_spans(text, words, tags, scores, LABELS)
     follows = pairwise(["O", *tags])
     assert all(tag[:2] != "I-" or before[2:] == tag[2:] for before, tag in follows)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "gottbert", "xlm-roberta", "bert", "albert"])
+def test_a_long_token_takes_time_by_its_length(kind: str, tmp_path: Path) -> None:
+    """Four times the letters take some four times as long, with the error and without."""
+    roberta = load_model(write_family(kind, tmp_path / "model"))
+    roberta.register_token_head("ner", labels=["O", "B-PER", "I-PER"])
+    units = ("a", "abcdefgh", "-", "a-", "ไ", "今天", "a\u0301", "👩\u200d", "http://")
+
+    def cost(letters: int, **options: Any) -> float:
+        began = time.process_time()
+        for unit in units:
+            with contextlib.suppress(InputError):  # too long, where nothing cuts it
+                roberta.tag((unit * letters)[:letters], head="ner", **options)
+        return time.process_time() - began
+
+    for options in ({}, {"truncate": True}):
+        cost(100, **options)
+        short = max(min(cost(1500, **options) for _ in range(2)), 0.01)
+        assert min(cost(6000, **options) for _ in range(2)) < 10 * short, options
