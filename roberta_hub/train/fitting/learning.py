@@ -58,7 +58,12 @@ from roberta_hub.train.fitting.method_selection import (
     rows_of_folds,
     selection_optimism,
 )
-from roberta_hub.train.fitting.pair_cosines import can_compare_pairs, new_pairs, pair_cosines
+from roberta_hub.train.fitting.pair_cosines import (
+    PAIRS_PER_ROW,
+    can_compare_pairs,
+    new_pairs,
+    pair_cosines,
+)
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, learns_embeddings
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.fitting.scores import EvaluationKind
@@ -72,11 +77,13 @@ from roberta_hub.train.tasks.trained_head import seeded
 
 HEAD_SAMPLE_ROWS = 2000
 """Rows of a large table by which its head begins."""
-COSINE_TOKENS = 110_000
-"""Tokens of new pairs that teach a model what its vectors say of them, where half the amount of
-work allows as many. all-MiniLM then orders 700 other pairs of STS-B by .738 after 100 rows, and by
-.808 after 500 (cosine .829 and .817, one draw each); with 60,000 tokens at most and `<s>` it was
-.57 and .78."""
+COSINE_TOKENS = 60_000
+"""Tokens of new pairs that teach a model what its vectors say of them."""
+COSINE_TOKENS_NEW_TO_PAIRS = 110_000
+"""The same, of a model without a head of pairs, where half the amount of work allows as many.
+all-MiniLM then orders 700 other pairs of STS-B by .738 after 100 rows and by .808 after 500 (cosine
+.829 and .817, one draw each); with 60,000 tokens, four pairs a row and `<s>` it was .57 and .78.
+roberta.tiny, which knows pairs, is not better for it."""
 MAX_NUMBER = 1e30
 """Numbers of a regression are smaller, in float32."""
 MIN_RELATIVE_SPREAD = 1e-5
@@ -329,12 +336,17 @@ class _Table:
         )
         mean = sum(len(self.learner.lesson.ids[i]) for i in self.train) / len(rows)
         each = self.learner.work_of(self.train) / len(rows)
-        most = 60 * (self.options.minutes or DEFAULT_MINUTES) / 2
-        count = min(round(COSINE_TOKENS / mean), int(most / each))
-        if count < len(rows):
+        most = int(30 * (self.options.minutes or DEFAULT_MINUTES) / each)
+        if self.inner is not None:
+            per_row = PAIRS_PER_ROW
+            count = min(round(COSINE_TOKENS / mean), (1 + per_row) * len(rows))
+        else:
+            count = min(round(COSINE_TOKENS_NEW_TO_PAIRS / mean), most)
+            per_row = -(-count // len(rows))
+        if not 0 < count <= most:
             return 0.0
-        pairs = new_pairs(self.roberta, rows, count, self.options.seed)
-        work = each * len(pairs)
+        pairs = new_pairs(self.roberta, rows, count, self.options.seed, per_row)
+        work = each * count
         lesson = encode_rows(self.roberta, self.config, pairs, (), (0.0, 1.0))
         adam = dataclasses.replace(self.config.optimizer, lr=2 * self.config.optimizer.lr)
         batch = self.config.batch.batch_size or 1

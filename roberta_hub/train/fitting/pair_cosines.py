@@ -18,6 +18,8 @@ from roberta_hub.train.data.sentences import LabelledText
 NEAREST_PARTNERS = 12
 """New partners of a text are drawn from so many that are most like it, or from twice as many as it
 gets, where those are more."""
+PAIRS_PER_ROW = 4
+"""New pairs for each row that are enough for a model that knows pairs."""
 
 
 def can_compare_pairs(roberta: RobertaHubInterface, rows: Sequence[LabelledText]) -> bool:
@@ -41,7 +43,11 @@ def pair_cosines(roberta: RobertaHubInterface, rows: Sequence[LabelledText]) -> 
 
 
 def new_pairs(
-    roberta: RobertaHubInterface, rows: Sequence[LabelledText], count: int, seed: int
+    roberta: RobertaHubInterface,
+    rows: Sequence[LabelledText],
+    count: int,
+    seed: int,
+    per_row: int = PAIRS_PER_ROW,
 ) -> list[LabelledText]:
     """Make new pairs of the rows' texts, each scored by its cosine.
 
@@ -50,6 +56,7 @@ def new_pairs(
         rows: pairs; the labels are not read.
         count: number of pairs at most; the rows' own come first.
         seed: of the draw.
+        per_row: new pairs for each row at most.
 
     Returns:
         pairs whose numbers have mean 0 and deviation 1.
@@ -68,12 +75,11 @@ def new_pairs(
         for k in (0, 1)
     ]
     alike = sides[0] @ sides[1].t()  # (n, n)
-    rounds = -(-count // len(rows))
-    partners_each = max(NEAREST_PARTNERS, 2 * rounds)
-    near = alike.topk(min(partners_each + 1, len(rows)), dim=1).indices.tolist()
+    nearest = min(max(NEAREST_PARTNERS, 2 * per_row) + 1, len(rows))
+    near = alike.topk(nearest, dim=1).indices.tolist()
     draw = random.Random(seed)
     found = [(i, i) for i in range(len(rows))]
-    for round_ in range(rounds):
+    for round_ in range(per_row):
         for i, partners in enumerate(near):
             others = [j for j in partners if j != i] if round_ else list(range(len(rows)))
             if others:
