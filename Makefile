@@ -73,7 +73,7 @@ docs: $(VENV)/.test
 	$(BIN)/python tools/draw_house.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-$(VENV)/.core: setup.py constraints.txt roberta_hub/model/compiled.cpp
+$(VENV)/.core: setup.py constraints.txt roberta_hub/model/compiled.cpp $(wildcard roberta_hub/model/*.h)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -U pip "setuptools<81" wheel
 	$(INSTALL) torch numpy

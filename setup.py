@@ -135,6 +135,7 @@ setup(
         Extension(
             "roberta_hub.model._compiled",
             ["roberta_hub/model/compiled.cpp"],
+            depends=[str(path.relative_to(here)) for path in here.glob("roberta_hub/model/*.h")],
             extra_compile_args=["-O3", "-std=c++17", "-g0", "-pthread", "-Wno-maybe-uninitialized"],
             extra_link_args=["-pthread"],
             optional=True,

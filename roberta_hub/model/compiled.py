@@ -1,13 +1,16 @@
 """Compiled (C++) layers: one call per layer, weights read sequentially.
 
-`setup.py` builds `compiled.cpp` if there is a compiler. Without it (through torch.hub) and on a CPU
-without AVX-512, `PreparedLayer` uses torch's operators. kernels.py decides for how many rows
-compiled layers run. The embedding sum is here too: a torch operator would wake the OpenMP pool.
+`setup.py` builds `compiled.cpp` if there is a compiler, for every level of instruction sets in
+`LEVELS`. A process takes the highest that its CPU has, or the one that `$ROBERTA_HUB_ISA` names.
+Without the library (through torch.hub) and on a CPU without AVX2, `PreparedLayer` uses torch's
+operators. kernels.py decides for how many rows compiled layers run. The embedding sum is here too:
+a torch operator would wake the OpenMP pool.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 from functools import lru_cache
@@ -18,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from roberta_hub.errors import InputError
 from roberta_hub.model.int8 import quantize
 
 WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
@@ -25,20 +29,14 @@ WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
 WEIGHT_FORMATS: tuple[WeightFormat, ...] = ("float32", "float16", "int8", "bfloat16")
 LIBRARY_PATH = Path(__file__).with_name("_compiled.so")
 """The library that `setup.py` builds."""
-_PANEL_OUTPUTS = 32
-"""Outputs per panel of packed weights."""
-_INPUTS_PER_INSTRUCTION: dict[WeightFormat, int] = {
-    "float32": 1,
-    "float16": 1,
-    "int8": 4,
-    "bfloat16": 2,
-}
-"""Inputs that one instruction multiplies, by format."""
-_TILE_ROWS = 12
-"""Rows per tile, as in compiled.cpp."""
+Level = Literal["avx2", "avx512"]
+"""Instruction sets: AVX2 with FMA and F16C; AVX-512 F, BW, DQ and VL."""
+LEVELS: tuple[Level, ...] = ("avx2", "avx512")
+"""In ascending order, as in compiled.cpp."""
+LEVEL_VARIABLE = "ROBERTA_HUB_ISA"
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
-COMPILED_ABI_VERSION = 5
+COMPILED_ABI_VERSION = 6
 """Version of the structures and weight order shared with compiled.cpp. Increase it in both when
 they change, so that a library built from an older source never runs."""
 
@@ -61,6 +59,7 @@ class _Layer(ctypes.Structure):
         ("heads", c_int64),
         ("normalize_before", c_int32),
         ("held", c_int32),
+        ("level", c_int32),
     ]
 
 
@@ -71,6 +70,16 @@ class _Sum(ctypes.Structure):
         ("count", c_int64),
         ("width", c_int64),
         ("norm", _Norm),
+        ("level", c_int32),
+    ]
+
+
+class _Shapes(ctypes.Structure):
+    """Of a level: formats as bits, panel outputs, tile rows, inputs per instruction by format."""
+
+    _fields_ = [
+        *((name, c_int64) for name in ("can", "panel", "tile")),
+        ("each", c_int64 * len(WEIGHT_FORMATS)),
     ]
 
 
@@ -117,11 +126,13 @@ class _Library:
         code = ctypes.CDLL(str(path))
         if code.compiled_version() != COMPILED_ABI_VERSION:
             raise OSError(f"{path} was built of another compiled.cpp; install the package again")
-        supported = code.compiled_can()
-        self.formats = frozenset(
-            name for bit, name in enumerate(WEIGHT_FORMATS) if supported >> bit & 1
-        )
-        if self.formats:
+        self.shapes: dict[Level, _Shapes] = {}
+        for index, level in enumerate(LEVELS):
+            shapes = _Shapes()
+            code.compiled_shapes(c_int32(index), ctypes.byref(shapes))
+            if shapes.can:
+                self.shapes[level] = shapes
+        if self.shapes:
             self.space, self.layer = code.compiled_space, code.compiled_layer
             self.space.restype = c_int64
             self.space.argtypes = [c_void_p, c_void_p, c_int64]
@@ -132,9 +143,15 @@ class _Library:
             cores = _bound_cores()
             code.compiled_cores((c_int32 * len(cores))(*cores), c_int64(len(cores)))
 
-    def threads(self, width: int, rows: int) -> int:
+    def formats(self, level: Level) -> frozenset[WeightFormat]:
+        """Weight formats that a level multiplies on this CPU."""
+        can = self.shapes[level].can
+        return frozenset(name for bit, name in enumerate(WEIGHT_FORMATS) if can >> bit & 1)
+
+    def threads(self, level: Level, width: int, rows: int) -> int:
         """Number of threads: at most one per tile of a product of this width."""
-        tiles = -(-width // _PANEL_OUTPUTS) * -(-rows // _TILE_ROWS)
+        shapes = self.shapes[level]
+        tiles: int = -(-width // shapes.panel) * -(-rows // shapes.tile)
         return min(torch.get_num_threads(), tiles)
 
 
@@ -163,18 +180,44 @@ def library() -> _Library | None:
         return None
 
 
-def supported_formats() -> frozenset[WeightFormat]:
-    """Weight formats that the compiled code supports on this CPU."""
+def chosen_level() -> Level | None:
+    """Level at which compiled code runs: the highest of this CPU, or the pinned one.
+
+    Returns:
+        None if there is no compiled code for this CPU.
+
+    Raises:
+        InputError: `$ROBERTA_HUB_ISA` names no level, or one that this CPU lacks.
+    """
     there = library()
-    return frozenset() if there is None else there.formats
+    able = () if there is None else tuple(there.shapes)
+    value = os.environ.get(LEVEL_VARIABLE, "").strip().lower()
+    for level in LEVELS:
+        if value == level and (level in able or there is None):
+            return level if able else None
+    if value:
+        why = "which this CPU lacks; " if value in LEVELS else ""
+        raise InputError(
+            f"${LEVEL_VARIABLE} is {value!r}, {why}choose {', '.join(able or LEVELS)}, or unset it"
+        )
+    return able[-1] if able else None
+
+
+def supported_formats() -> frozenset[WeightFormat]:
+    """Weight formats that the compiled code supports at the chosen level."""
+    there, level = library(), chosen_level()
+    return frozenset() if there is None or level is None else there.formats(level)
 
 
 class CompiledLayer:
-    """A layer in the compiled code's layout; holds a copy of the weights."""
+    """A layer in the chosen level's layout; holds a copy of the weights."""
 
     def __init__(self, parts: LayerWeights, weight_format: WeightFormat) -> None:
+        there, level = library(), chosen_level()
+        assert there is not None  # else it supports no format
+        assert level is not None
         self._kept: list[Tensor] = []
-        self._format = weight_format
+        self._format, self._shapes, self.level = weight_format, there.shapes[level], level
         self.width = parts.mix[0].size(0)
         self._layer = _Layer(
             *(self._matrix(weight.float(), bias.float()) for weight, bias in parts[:4]),
@@ -182,6 +225,7 @@ class CompiledLayer:
             parts.num_heads,
             parts.normalize_before,
             WEIGHT_FORMATS.index(weight_format),
+            LEVELS.index(level),
         )
         self.address = ctypes.addressof(self._layer)
 
@@ -192,11 +236,11 @@ class CompiledLayer:
             scale, weight, sums = quantize(weight)
         elif self._format != "float32":
             weight = weight.to(getattr(torch, self._format))
-        each = _INPUTS_PER_INSTRUCTION[self._format]
-        weight = F.pad(weight, (0, -inputs % each, 0, -outputs % _PANEL_OUTPUTS))
-        weight = weight.view(-1, _PANEL_OUTPUTS, weight.size(1) // each, each).transpose(1, 2)
+        each, panel = self._shapes.each[WEIGHT_FORMATS.index(self._format)], self._shapes.panel
+        weight = F.pad(weight, (0, -inputs % each, 0, -outputs % panel))
+        weight = weight.view(-1, panel, weight.size(1) // each, each).transpose(1, 2)
         rows = [
-            None if row is None else F.pad(row, (0, -outputs % _PANEL_OUTPUTS))
+            None if row is None else F.pad(row, (0, -outputs % panel))
             for row in (bias, scale, sums)
         ]
         addresses = (None if part is None else self._keep(part) for part in (weight, *rows))
@@ -230,7 +274,8 @@ class CompiledRun:
     ) -> None:
         there = library()
         assert there is not None  # else there would be no such layer
-        self._code, self._threads = there, there.threads(layers[0].width, sum(lengths))
+        first = layers[0]
+        self._code, self._threads = there, there.threads(first.level, first.width, sum(lengths))
         steps = (c_int64 * len(lengths))(*lengths)
         sizes = (sum(lengths), len(lengths), max(lengths))
         self._all = _Batch(*sizes, steps, None)
@@ -283,9 +328,9 @@ def add_rows(
         >>> table, rows = torch.eye(3), torch.tensor([2, 0])
         >>> _ = add_rows([(table, rows), (torch.ones(2, 3), None)], None)
     """
-    there, width = library(), tables[0][0].size(-1)
+    there, level, width = library(), chosen_level(), tables[0][0].size(-1)
     scales = [] if norm is None else [norm.weight, norm.bias]
-    if there is None or not there.formats or not all(_is_readable(x, (width,)) for x in scales):
+    if there is None or level is None or not all(_is_readable(x, (width,)) for x in scales):
         return None
     if not all(_is_readable(x, (len(x), width)) and _is_index(rows) for x, rows in tables):
         return None
@@ -301,9 +346,10 @@ def add_rows(
         len(kept),
         width,
         _Norm() if norm is None else _Norm(*(x.data_ptr() for x in scales), norm.eps),
+        LEVELS.index(level),
     )
     y = torch.empty(count, width, dtype=torch.float32, device="cpu")
-    threads = there.threads(width, count)
+    threads = there.threads(level, width, count)
     lacking = there.sum(ctypes.addressof(asked), count, y.data_ptr(), threads)
     return None if lacking else y
 

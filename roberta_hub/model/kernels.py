@@ -29,12 +29,21 @@ PINS: tuple[Pin, ...] = (*KERNELS, "compiled")
 ANY_ROWS = sys.maxsize
 """Any number of rows."""
 COMPILED_ROWS = {
-    "AuthenticAMD": {"float32": ANY_ROWS, "float16": 32, "int8": ANY_ROWS, "bfloat16": ANY_ROWS},
-    "GenuineIntel": {"float32": 32, "float16": 32, "int8": 128, "bfloat16": 0},
+    ("AuthenticAMD", "avx512"): {
+        "float32": ANY_ROWS,
+        "float16": 32,
+        "int8": ANY_ROWS,
+        "bfloat16": ANY_ROWS,
+    },
+    ("GenuineIntel", "avx512"): {"float32": 32, "float16": 32, "int8": 128, "bfloat16": 0},
+    ("AuthenticAMD", "avx2"): {"float32": ANY_ROWS, "float16": 16, "int8": 0, "bfloat16": 0},
 }
-"""Up to this many rows a compiled layer is faster, by vendor and weight format: measured on a Zen 4
-(benchmarks/results/compiled_zen_4.md) and a Cascade Lake (compiled_cascade_lake.md). For more rows,
-float16 weights are multiplied in float32. bfloat16 on Intel: not measured."""
+"""Up to this many rows a compiled layer is faster, by vendor, level and weight format: measured on
+a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2 (docs/speed.md), and on a
+Cascade Lake (compiled_cascade_lake.md). For more rows, float16 weights are multiplied in float32.
+0: not measured; so is what is not listed."""
+_LEVEL_FEATURES = {"avx2": "avx2", "avx512": "avx512f"}
+"""Instruction set that stands for a level of the compiled code."""
 SMALL_LAYER_WEIGHTS = 4_000_000
 """Up to this many weights a layer gets a second float32 form for few rows. For larger layers the
 copy saves nothing: both forms are memory-bound."""
@@ -153,39 +162,42 @@ def pinned_kernel() -> Pin | None:
     raise InputError(f"${PIN_VARIABLE} is {value!r}; choose {', '.join(PINS)}, or unset it")
 
 
-def compiled_rows(weight_format: str, there: frozenset[str]) -> int:
+def compiled_rows(weight_format: str, there: frozenset[str], level: str | None) -> int:
     """Maximum number of rows for which a layer runs in compiled code; 0 for never.
 
     Never for int8 on a CPU with AMX, whose tiles oneDNN uses (the two were not compared), and never
-    if `$ONEDNN_MAX_CPU_ISA` excludes AVX-512. With the pin "compiled", always if supported; float16
-    weights still run in float32 for more rows than in the table.
+    if `$ONEDNN_MAX_CPU_ISA` excludes the level's instructions. With the pin "compiled", always if
+    supported; float16 weights still run in float32 for more rows than in the table.
 
     Args:
         weight_format: "float32", "float16", "int8" or "bfloat16".
         there: formats that the compiled code supports here; empty if it was not built.
+        level: level at which it runs, "avx2" or "avx512"; None if it was not built.
 
     Raises:
         InputError: the pin is "compiled", and there is no compiled code.
 
     Example:
-        >>> compiled_rows("int8", frozenset())
+        >>> compiled_rows("int8", frozenset(), None)
         0
     """
     pin = pinned_kernel()
     if pin == "compiled" and not there:
         raise InputError(
             f"${PIN_VARIABLE} is 'compiled', and the compiled part was not built here or finds no "
-            "AVX-512 (roberta-hub doctor says which); choose another, or unset it"
+            "AVX2 (roberta-hub doctor says which); choose another, or unset it"
         )
-    if weight_format not in there or pin not in (None, "compiled"):
+    if level is None or weight_format not in there or pin not in (None, "compiled"):
         return 0
     if pin == "compiled":
-        return ANY_ROWS if weight_format != "float16" else COMPILED_ROWS["AuthenticAMD"]["float16"]
+        few = COMPILED_ROWS["AuthenticAMD", level]["float16"]
+        return few if weight_format == "float16" else ANY_ROWS
     if weight_format == "int8" and "amx_int8" in cpu().features:
         return 0
-    if "avx512f" not in usable_features(cpu(), "onednn"):  # one variable restricts both
+    # One variable restricts both.
+    if _LEVEL_FEATURES[level] not in usable_features(cpu(), "onednn"):
         return 0
-    return COMPILED_ROWS.get(cpu().vendor, {}).get(weight_format, 0)
+    return COMPILED_ROWS.get((cpu().vendor, level), {}).get(weight_format, 0)
 
 
 def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:

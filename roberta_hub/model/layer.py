@@ -14,7 +14,13 @@ from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
-from roberta_hub.model.compiled import CompiledLayer, LayerWeights, WeightFormat, supported_formats
+from roberta_hub.model.compiled import (
+    CompiledLayer,
+    LayerWeights,
+    WeightFormat,
+    chosen_level,
+    supported_formats,
+)
 from roberta_hub.model.dropout import add_dropped, dropout
 from roberta_hub.model.kernels import ANY_ROWS, SMALL_LAYER_WEIGHTS, compiled_rows
 from roberta_hub.model.matrices import Dtype, prepare_matrix, prepare_norm, weight_format
@@ -124,7 +130,7 @@ class PreparedLayer:
         found: list[tuple[int, CompiledLayer]] = []
         forms: tuple[WeightFormat, ...] = (form, "float32") if form == "float16" else (form,)
         for name in forms:
-            rows = compiled_rows(name, supported_formats())
+            rows = compiled_rows(name, supported_formats(), chosen_level())
             copied = name == "float32" and rows < ANY_ROWS  # in addition to torch's form
             if copied and sum(weight.numel() for weight in weights) > SMALL_LAYER_WEIGHTS:
                 continue

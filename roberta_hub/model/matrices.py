@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.model import int8
-from roberta_hub.model.compiled import WeightFormat
+from roberta_hub.model.compiled import WeightFormat, chosen_level, supported_formats
 from roberta_hub.model.int8 import Int8
 from roberta_hub.model.kernels import (
     Kernel,
@@ -93,12 +93,13 @@ def weight_format(weights: Sequence[Tensor], dtype: Dtype | None) -> WeightForma
         return None
     if dtype is None:
         return "float16" if all(map(fits_float16, weights)) else "float32"
+    known = dtype in supported_formats()
     if dtype == "bfloat16":
-        return "bfloat16" if has_operators("bfloat16") else None
+        return "bfloat16" if known or has_operators("bfloat16") else None
     fits = all(
         weight.size(1) % 4 == 0 for weight in weights
     )  # else `prepare_matrix` computes in float32
-    return "int8" if can_int8() and fits else None
+    return "int8" if fits and (known or can_int8()) else None
 
 
 def prepare_norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
@@ -112,7 +113,7 @@ def prepare_norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
 
 def check_dtype(dtype: str | None, device: torch.device) -> None:
     """Raise InputError for a dtype that this machine does not support or computes slowly."""
-    pinned_kernel()  # raises on an unknown kernel name before any work
+    pinned_kernel(), chosen_level()  # raise on an unknown name before any work
     one_of("dtype", dtype, (None, "int8", "bfloat16"))
     if dtype is None:
         return

@@ -30,7 +30,7 @@ from roberta_hub.checkpoint.fetch.cache import (
 from roberta_hub.checkpoint.fetch.catalogue import DOWNLOADED_MODELS
 from roberta_hub.checkpoint.fetch.digests import known_digests
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import RobertaHubError
+from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import abandoned, read_json
 from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
@@ -150,13 +150,17 @@ def _layer_implementation() -> str:
     """Which implementation computes layers, and why."""
     if not compiled.LIBRARY_PATH.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
-    if not compiled.supported_formats():
-        return "torch's operators; the compiled part needs AVX-512, or is of an older version"
+    try:
+        level = compiled.chosen_level()
+    except InputError as error:
+        return str(error)
+    if level is None:
+        return "torch's operators; the compiled part needs AVX2, or is of an older version"
     pin = os.environ.get(kernels.PIN_VARIABLE, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN_VARIABLE} says"
     rows = {
-        name: kernels.compiled_rows(name, compiled.supported_formats())
+        name: kernels.compiled_rows(name, compiled.supported_formats(), level)
         for name in compiled.WEIGHT_FORMATS
     }
     many = [name for name in rows if rows[name] == kernels.ANY_ROWS]
@@ -164,8 +168,11 @@ def _layer_implementation() -> str:
         f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY_ROWS
     ]
     if not many and not few:
-        return "torch's operators; AVX-512 is there, and $ONEDNN_MAX_CPU_ISA keeps it out"
-    return f"compiled, with weights in {', '.join([*many, *few])}"
+        return (
+            f"torch's operators; compiled layers for {level} were not measured on such a CPU, or "
+            "$ONEDNN_MAX_CPU_ISA keeps them out"
+        )
+    return f"compiled for {level}, with weights in {', '.join([*many, *few])}"
 
 
 def _cache(problems: list[str], verify: bool) -> Iterator[str]:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from roberta_hub.model import compiled, embeddings, kernels
-from roberta_hub.model.compiled import WEIGHT_FORMATS, CompiledLayer, CompiledRun, WeightFormat
+from roberta_hub.model.compiled import (
+    WEIGHT_FORMATS,
+    CompiledLayer,
+    CompiledRun,
+    Level,
+    WeightFormat,
+)
+from roberta_hub.model.int8 import quantize
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer
 from roberta_hub.model.packing import PackedBatch, pack_sequences
+
+
+def levels_here() -> list[Level]:
+    """Levels that this CPU has, if the library is there."""
+    there = compiled.library()
+    return [] if there is None else list(there.shapes)
 
 
 def skip_without(held: str | None) -> None:
@@ -63,6 +77,19 @@ def limited(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "COMPILED_ROWS", dict.fromkeys(kernels.COMPILED_ROWS, limits))
         return PreparedLayer(layer, held if held in ("int8", "bfloat16") else None)
+
+
+def with_short_weights(layer: TransformerLayer, held: WeightFormat) -> TransformerLayer:
+    """A copy whose weights are what such a form holds."""
+    found = copy.deepcopy(layer)
+    with torch.no_grad():
+        for module in found.modules():
+            if isinstance(module, nn.Linear) and held == "int8":
+                scale, whole, _ = quantize(module.weight)
+                module.weight.copy_(scale.unsqueeze(1) * whole)
+            elif isinstance(module, nn.Linear) and held != "float32":
+                module.weight.copy_(module.weight.to(getattr(torch, held)))
+    return found
 
 
 def only(form: PreparedLayer) -> CompiledLayer:

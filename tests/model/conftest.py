@@ -26,11 +26,12 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The library, built here if it was not; the tests of its numbers skip without a compiler."""
-    source = ROOT / "roberta_hub/model/compiled.cpp"
+    sources = [p for p in (ROOT / "roberta_hub/model").iterdir() if p.suffix in (".cpp", ".h")]
+    newest = max(source.stat().st_mtime for source in sources)
     there = compiled.library() is not None
-    if there and compiled.LIBRARY_PATH.stat().st_mtime >= source.stat().st_mtime:
+    if there and compiled.LIBRARY_PATH.stat().st_mtime >= newest:
         if not compiled.supported_formats():
-            pytest.skip("no AVX-512")
+            pytest.skip("no AVX2")
         yield compiled.LIBRARY_PATH
         return
     place = tmp_path_factory.mktemp("built")
@@ -43,9 +44,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(compiled, "LIBRARY_PATH", library)
         compiled.library.cache_clear()
         if not compiled.supported_formats():
-            pytest.skip("no AVX-512")
+            pytest.skip("no AVX2")
         yield library
     compiled.library.cache_clear()
+
+
+@pytest.fixture(params=compiled.LEVELS)
+def level(
+    request: pytest.FixtureRequest, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> compiled.Level:
+    """Each level of instruction sets in turn, pinned; skips those that this CPU lacks."""
+    there = compiled.library()
+    assert there is not None
+    if request.param not in there.shapes:
+        pytest.skip(f"no {request.param}")
+    monkeypatch.setenv(compiled.LEVEL_VARIABLE, request.param)
+    chosen: compiled.Level = request.param
+    return chosen
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from small_models import small_roberta
 
 from roberta_hub.model import kernels
 from roberta_hub.model import matrices as quantize
+from roberta_hub.model.compiled import WEIGHT_FORMATS
 from roberta_hub.model.kernels import (
     COMPILED_ROWS,
     CPU,
@@ -78,13 +79,17 @@ def test_compiled_layers_run_where_they_were_measured(
     vendor: str, flags: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "cpu", lambda: CPU(vendor, frozenset(flags)))
-    every = frozenset(COMPILED_ROWS["AuthenticAMD"])
-    rows = {held: compiled_rows(held, every) for held in every}
-    known = dict(COMPILED_ROWS.get(vendor, {})) if "avx512f" in flags else {}
-    known |= {"int8": 0} if "amx_int8" in flags else {}
-    assert rows == {held: known.get(held, 0) for held in every}
+    every = frozenset(WEIGHT_FORMATS)
+    assert {compiled_rows(held, frozenset(), None) for held in every} == {0}
+    for level, needs in (("avx2", "avx2"), ("avx512", "avx512f")):
+        rows = {held: compiled_rows(held, every, level) for held in every}
+        known = dict(COMPILED_ROWS.get((vendor, level), {})) if needs in flags else {}
+        known |= {"int8": 0} if "amx_int8" in flags else {}
+        assert rows == {held: known.get(held, 0) for held in every}
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    assert {compiled_rows(held, every) for held in every} == {0}
+    assert {compiled_rows(held, every, "avx512") for held in every} == {0}
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "SSE41")
+    assert {compiled_rows(held, every, "avx2") for held in every} == {0}
 
 
 @pytest.mark.parametrize(
