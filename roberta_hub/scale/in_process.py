@@ -22,6 +22,8 @@ ONE_WORKER_STARTS = 10
 process, but it can be stopped and replaced; its start is then at most a tenth of the time."""
 MOST_ROWS = 50_000
 """Rows that are never few, whatever they take."""
+MOST_BYTES = 64_000_000
+"""Bytes of unpacked text that are never few either: the first rows alone may take long to read."""
 SAMPLE_ROWS = 32
 SAMPLE_SECONDS = 0.25
 """Seconds that a measurement takes, if so many rows do; then it is not of the clock's own noise."""
@@ -39,6 +41,9 @@ def is_small(job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions, wo
     if schedule.workers is not None or schedule.time_limit < TIME_LIMIT:
         return False
     if sum(unit.rows for unit in units) > MOST_ROWS:
+        return False
+    # A unit of Parquet is a range of rows.
+    if sum(unit.stop - unit.start for unit in units) > MOST_BYTES:
         return False
     return _seconds_of(job, units) < START_SECONDS * repaid_starts(min(workers, len(units)))
 
