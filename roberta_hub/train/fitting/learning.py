@@ -336,7 +336,7 @@ class _Table:
         )
         mean = sum(len(self.learner.lesson.ids[i]) for i in self.train) / len(rows)
         each = self.learner.work_of(self.train) / len(rows)
-        most = int(30 * (self.options.minutes or DEFAULT_MINUTES) / each)
+        most = int(60 * (self.options.minutes or DEFAULT_MINUTES) / 2 / each)  # half of the work
         if self.inner is not None:
             per_row = PAIRS_PER_ROW
             count = min(round(COSINE_TOKENS / mean), (1 + per_row) * len(rows))
