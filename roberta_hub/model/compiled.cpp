@@ -43,14 +43,18 @@ struct Batch {
   const int64_t* asked;    // one row of each sequence, or null for all rows
 };
 
-struct Shapes {  // of a level
-  int64_t can;     // what `held` can be on this CPU: a bit each
-  int64_t panel;   // outputs of a panel
-  int64_t tile;    // rows of a tile at most
-  int64_t each[4];  // inputs that are multiplied at a time, by `held`
+struct FormShape {
+  int64_t panel;  // outputs of a panel
+  int64_t tile;   // rows of a tile at most
+  int64_t each;   // inputs that are multiplied at a time
 };
 
-int compiled_version() { return 6; }  // COMPILED_ABI_VERSION of compiled.py
+struct Shapes {  // of a level
+  int64_t can;  // what `held` can be on this CPU: a bit each
+  FormShape forms[4];  // by `held`
+};
+
+int compiled_version() { return 7; }  // COMPILED_ABI_VERSION of compiled.py
 }
 
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -88,7 +92,7 @@ struct Rows {
 };
 
 struct Level {  // what a level does; see compiled_layer.h
-  int64_t panel, tile, each[4];
+  FormShape forms[4];
   int64_t (*space)(const Layer&, const Batch&, int64_t threads);
   void (*layer)(const Layer&, const Batch&, const float*, float*, float*, int64_t threads);
   int (*sum)(const Sum&, int64_t rows, float*, int64_t threads);
@@ -139,8 +143,8 @@ int64_t can(int32_t level) {
 }  // namespace
 
 extern "C" void compiled_shapes(int32_t level, Shapes* shapes) {
-  const Level& its = LEVELS[level];
-  *shapes = {can(level), its.panel, its.tile, {its.each[0], its.each[1], its.each[2], its.each[3]}};
+  shapes->can = can(level);
+  std::copy_n(LEVELS[level].forms, 4, shapes->forms);
 }
 
 // Floats that `compiled_layer` needs for intermediate results.

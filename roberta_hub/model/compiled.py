@@ -36,7 +36,7 @@ LEVELS: tuple[Level, ...] = ("avx2", "avx512")
 LEVEL_VARIABLE = "ROBERTA_HUB_ISA"
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
-COMPILED_ABI_VERSION = 6
+COMPILED_ABI_VERSION = 7
 """Version of the structures and weight order shared with compiled.cpp. Increase it in both when
 they change, so that a library built from an older source never runs."""
 
@@ -74,13 +74,16 @@ class _Sum(ctypes.Structure):
     ]
 
 
-class _Shapes(ctypes.Structure):
-    """Of a level: formats as bits, panel outputs, tile rows, inputs per instruction by format."""
+class _FormShape(ctypes.Structure):
+    """Of a weight format: outputs per panel, rows per tile, inputs per instruction."""
 
-    _fields_ = [
-        *((name, c_int64) for name in ("can", "panel", "tile")),
-        ("each", c_int64 * len(WEIGHT_FORMATS)),
-    ]
+    _fields_ = [(name, c_int64) for name in ("panel", "tile", "each")]
+
+
+class _Shapes(ctypes.Structure):
+    """Of a level: formats as bits, and the shape of each."""
+
+    _fields_ = [("can", c_int64), ("forms", _FormShape * len(WEIGHT_FORMATS))]
 
 
 class _Batch(ctypes.Structure):
@@ -150,8 +153,8 @@ class _Library:
 
     def threads(self, level: Level, width: int, rows: int) -> int:
         """Number of threads: at most one per tile of a product of this width."""
-        shapes = self.shapes[level]
-        tiles: int = -(-width // shapes.panel) * -(-rows // shapes.tile)
+        shape = self.shapes[level].forms[0]
+        tiles: int = -(-width // shape.panel) * -(-rows // shape.tile)
         return min(torch.get_num_threads(), tiles)
 
 
@@ -236,7 +239,8 @@ class CompiledLayer:
             scale, weight, sums = quantize(weight)
         elif self._format != "float32":
             weight = weight.to(getattr(torch, self._format))
-        each, panel = self._shapes.each[WEIGHT_FORMATS.index(self._format)], self._shapes.panel
+        shape = self._shapes.forms[WEIGHT_FORMATS.index(self._format)]
+        each, panel = shape.each, shape.panel
         weight = F.pad(weight, (0, -inputs % each, 0, -outputs % panel))
         weight = weight.view(-1, panel, weight.size(1) // each, each).transpose(1, 2)
         rows = [

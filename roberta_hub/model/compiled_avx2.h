@@ -5,8 +5,6 @@ using Whole = __m256i;  // integers of 32 bits
 using Lanes = int64_t;  // how many floats of a register are there: all, if so many or more
 
 constexpr int64_t WIDE = 8;     // floats of a register
-constexpr int64_t PARTS = 3;    // registers of a panel: 24 outputs
-constexpr int64_t TILE = 4;     // rows of a tile at most: 12 registers hold sums
 constexpr int64_t QUERIES = 8;  // that attend at once, so that no sum waits for its own last step
 constexpr int64_t FEW = 96;     // rows that wait for weights, and fetch the next panel
 constexpr int64_t AHEAD = 0;    // the next panel, to the second cache
@@ -65,6 +63,7 @@ float largest(Vector x) {
 // As those of compiled_avx512.h.
 struct Float32 {
   static constexpr int64_t EACH = 1, VECTOR = 32, ROW_BYTES = 0;
+  static constexpr int64_t PARTS = 3, TILE = 4;  // 12 registers hold sums
   using Register = Vector;
   static Register weight(const char* at) { return load(reinterpret_cast<const float*>(at)); }
   static Register row(const Rows& x, int64_t n, int64_t k) {
@@ -90,6 +89,7 @@ struct BFloat16 : Float16 {  // rows stay in float32: a product of shorter ones 
 // Bytes times 16 bits, in pairs: sums of bytes times bytes would not fit into 16.
 struct Int8 {
   static constexpr int64_t EACH = 2, VECTOR = 16, ROW_BYTES = 2;
+  static constexpr int64_t PARTS = 2, TILE = 6;  // 12 registers hold sums, one a product
   using Register = Whole;
   static Whole weight(const char* at) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));

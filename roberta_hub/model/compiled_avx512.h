@@ -5,8 +5,6 @@ using Whole = __m512i;     // integers of 32 bits
 using Lanes = __mmask16;  // which floats of a register are there
 
 constexpr int64_t WIDE = 16;   // floats of a register
-constexpr int64_t PARTS = 2;   // registers of a panel: 32 outputs
-constexpr int64_t TILE = 12;   // rows of a tile at most: 24 registers hold sums
 constexpr int64_t QUERIES = 8;  // that attend at once, so that no sum waits for its own last step
 constexpr int64_t FEW = 32;  // rows that wait for weights, and may fetch them
 constexpr int64_t AHEAD = 2048;  // bytes; to the nearest cache
@@ -41,9 +39,10 @@ float sum(Vector x) { return _mm512_reduce_add_ps(x); }
 float largest(Vector x) { return _mm512_reduce_max_ps(x); }
 
 // How a form of weights is multiplied: `EACH` inputs by a register of outputs at a time, in
-// `VECTOR` bytes. It reads rows of floats, or of `ROW_BYTES` bytes that `shorten` writes.
+// `VECTOR` bytes, `PARTS` registers of outputs for `TILE` rows at most. It reads rows of floats, or of `ROW_BYTES` bytes that `shorten` writes.
 struct Float32 {
   static constexpr int64_t EACH = 1, VECTOR = 64, ROW_BYTES = 0;
+  static constexpr int64_t PARTS = 2, TILE = 12;  // 24 registers hold sums
   using Register = Vector;
   static Register weight(const char* at) { return _mm512_loadu_ps(at); }
   static Register row(const Rows& x, int64_t n, int64_t k) {
@@ -60,7 +59,7 @@ struct Float16 : Float32 {
 };
 
 struct Int8 {
-  static constexpr int64_t EACH = 4, VECTOR = 64, ROW_BYTES = 1;
+  static constexpr int64_t EACH = 4, VECTOR = 64, ROW_BYTES = 1, PARTS = 2, TILE = 12;
   using Register = Whole;
   static Whole weight(const char* at) { return _mm512_loadu_si512(at); }
   static Whole row(const Rows& x, int64_t n, int64_t k) {

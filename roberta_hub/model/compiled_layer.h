@@ -5,7 +5,6 @@
 // wait for the weights alone. Legend: N rows, C width, F inner width, T tokens of a sequence, D
 // width of a head.
 
-constexpr int64_t PANEL = PARTS * WIDE;  // outputs of a panel
 constexpr int64_t CHUNK = 384;  // rows that go through several products while a cache holds them
 
 // 2^n e^r with |r| <= ln 2 / 2 and the polynomial of Cephes' expf. What is no number stays so.
@@ -53,8 +52,8 @@ Vector value(Whole sum, const Rows& x, const Matrix& m, int64_t n, int64_t colum
   return fma(all(x.lows[n]), load(m.sums + column), z);
 }
 
-// Makes results of a tile's sums, (count, PANEL), from row n and `column` on.
-template <class Register>
+// Makes results of a tile's sums, (count, PARTS), from row n and `column` on.
+template <int64_t PARTS, class Register>
 __attribute__((noinline)) void finish(const Register* sums, int64_t count, const Rows& x, int64_t n,
                                       int64_t column, const Outputs& out) {
   const int64_t width = out.matrix.outputs;
@@ -75,6 +74,7 @@ __attribute__((noinline)) void finish(const Register* sums, int64_t count, const
 template <class Form, bool FETCH, int M>
 void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, const char* ahead,
           int64_t pace, int64_t column, const Outputs& out) {
+  constexpr int64_t PARTS = Form::PARTS;
   typename Form::Register own[PARTS][M] = {};
   for (int64_t k = 0; k < steps; k++) {
     decltype(Form::weight(panel)) weights[PARTS];
@@ -98,29 +98,30 @@ void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, const char
   for (int i = 0; i < M; i++)
 #pragma GCC unroll 12
     for (int p = 0; p < PARTS; p++) sums[PARTS * i + p] = own[p][i];
-  finish(sums, M, x, n, column, out);
+  finish<PARTS>(sums, M, x, n, column, out);
 }
 
 using Tile = void (*)(const Rows&, int64_t, const char*, int64_t, const char*, int64_t, int64_t,
                       const Outputs&);
 
 template <class Form, bool FETCH, int... M>  // of 1 row, of 2 and so on
-constexpr std::array<Tile, TILE> tiles(std::integer_sequence<int, M...>) {
+constexpr std::array<Tile, Form::TILE> tiles(std::integer_sequence<int, M...>) {
   return {tile<Form, FETCH, M + 1>...};
 }
 
 template <class Form, bool FETCH>
-constexpr auto TILES = tiles<Form, FETCH>(std::make_integer_sequence<int, TILE>());
+constexpr auto TILES = tiles<Form, FETCH>(std::make_integer_sequence<int, Form::TILE>());
 
 template <class Form>
 void product(Member& member, const Rows& x, int64_t rows, const Outputs& out) {
   const bool fetch = rows <= FEW && fetches(Form::VECTOR);
   const auto& tiles = fetch ? TILES<Form, true> : TILES<Form, false>;
   const Matrix& m = out.matrix;
+  constexpr int64_t PARTS = Form::PARTS, PANEL = PARTS * WIDE;  // outputs of a panel
   const int64_t panels = up(m.outputs, PANEL) / PANEL;
   const int64_t steps = up(m.inputs, Form::EACH) / Form::EACH;
   const int64_t size = steps * PARTS * Form::VECTOR;
-  const int64_t blocks = up(rows, TILE) / TILE;  // of even sizes
+  const int64_t blocks = up(rows, Form::TILE) / Form::TILE;  // of even sizes
   const int64_t parts = std::min(blocks, up(4 * member.count, panels) / panels);
   member.share(panels * parts, [&](int64_t first, int64_t last) {
     for (int64_t job = first; job < last; job++) {
@@ -386,9 +387,8 @@ int run_sum(const Sum& sum, int64_t rows, float* y, int64_t threads) {
   return lacking;
 }
 
-constexpr Level LEVEL{PANEL,
-                      TILE,
-                      {Float32::EACH, Float16::EACH, Int8::EACH, BFloat16::EACH},
-                      space_of,
-                      run_layer,
-                      run_sum};
+template <class Form>
+constexpr FormShape SHAPE{Form::PARTS * WIDE, Form::TILE, Form::EACH};
+
+constexpr Level LEVEL{
+    {SHAPE<Float32>, SHAPE<Float16>, SHAPE<Int8>, SHAPE<BFloat16>}, space_of, run_layer, run_sum};

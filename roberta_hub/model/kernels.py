@@ -36,7 +36,12 @@ COMPILED_ROWS = {
         "bfloat16": ANY_ROWS,
     },
     ("GenuineIntel", "avx512"): {"float32": 32, "float16": 32, "int8": 128, "bfloat16": 0},
-    ("AuthenticAMD", "avx2"): {"float32": ANY_ROWS, "float16": 16, "int8": 0, "bfloat16": 0},
+    ("AuthenticAMD", "avx2"): {
+        "float32": ANY_ROWS,
+        "float16": 16,
+        "int8": ANY_ROWS,
+        "bfloat16": 0,
+    },
 }
 """Up to this many rows a compiled layer is faster, by vendor, level and weight format: measured on
 a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2 (docs/speed.md), and on a

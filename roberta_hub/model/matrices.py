@@ -19,7 +19,9 @@ from roberta_hub.model import int8
 from roberta_hub.model.compiled import WeightFormat, chosen_level, supported_formats
 from roberta_hub.model.int8 import Int8
 from roberta_hub.model.kernels import (
+    ANY_ROWS,
     Kernel,
+    compiled_rows,
     cpu,
     float32_kernel,
     missing_features,
@@ -127,6 +129,8 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
             )
         return
     kind: Dtype = "int8" if dtype == "int8" else "bfloat16"
+    if runs_compiled_alone(kind):
+        return
     lacking = missing_features(kind)  # first, since torch does not name the instructions
     if lacking is None and not has_operators(kind):
         lacking = f"torch has no {dtype} matrix products here"
@@ -135,6 +139,13 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
     if dtype == "int8" and not can_int8():
         lacking = "this CPU's products of bytes overflow, it has no VNNI"
         raise InputError(f"int8 would be less exact than float32: {lacking}", remedy=instead)
+
+
+def runs_compiled_alone(dtype: Dtype) -> bool:
+    """Whether layers in a dtype are fast in compiled code here, and not on torch's operators."""
+    if missing_features(dtype) is None or chosen_level() != "avx2":
+        return False
+    return compiled_rows(dtype, supported_formats(), chosen_level()) == ANY_ROWS
 
 
 def has_operators(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:

@@ -45,6 +45,12 @@ SPEED_TABLE = (
         {"int8": 1.5, "bfloat16": 0.4},
         "benchmarks/results/kernels.md",
     ),
+    Speeds(
+        "CPU with AVX2",
+        frozenset({"avx2"}),
+        {"int8": 1.3},  # the least of a Zen 4 pinned to AVX2
+        "docs/speed.md",
+    ),
     Speeds("CPU without measurements", frozenset(), {}, ""),
 )
 """The first kind whose instruction sets a CPU has."""

@@ -21,7 +21,8 @@ from compiled_layers import (
 )
 from small_models import assert_close, small_model, small_roberta
 
-from roberta_hub.model import compiled, kernels
+from roberta_hub.inference import dtype_choice
+from roberta_hub.model import compiled, kernels, matrices
 from roberta_hub.model.compiled import WEIGHT_FORMATS, CompiledRun, Level
 from roberta_hub.model.kernels import COMPILED_ROWS
 from roberta_hub.model.layer import PreparedLayer
@@ -37,7 +38,7 @@ def test_models(
 ) -> None:
     if level != "avx512":
         monkeypatch.setenv(kernels.PIN_VARIABLE, "compiled")  # for any number of rows
-    if dtype is not None and kernels.missing_features(dtype):
+    if dtype is not None and kernels.missing_features(dtype) and dtype != "int8":
         pytest.skip(f"{dtype} is refused")
     roberta = small_roberta(heads={"topic": 3}, **family)
     wanted = [roberta.features(text) for text in TEXTS]
@@ -298,3 +299,46 @@ def intel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU on which many rows run on torch's operators."""
     features = kernels.cpu().features - {"amx_int8"}
     monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("GenuineIntel", features))
+
+
+# ---- a CPU with AVX2 and nothing beyond it ----
+
+
+@pytest.fixture
+def zen_3(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("AuthenticAMD", frozenset({"avx2"})))
+    for module in (matrices, dtype_choice.kernels):
+        monkeypatch.setattr(module, "cpu", kernels.cpu)
+    monkeypatch.setattr(matrices, "can_int8", lambda: False)
+    monkeypatch.setenv(compiled.LEVEL_VARIABLE, "avx2")
+
+
+def test_int8_without_vnni(zen_3: None) -> None:
+    """It runs in compiled layers, and is nearer to float32 than bytes times bytes are."""
+    roberta = small_roberta().optimize("int8")
+    assert runs_compiled(roberta.model)
+    assert roberta.optimized.cosine > 0.9995
+    chosen = small_roberta().optimize("auto").optimized
+    assert chosen.dtype == "int8"
+    assert "bfloat16 not measured" in str(chosen) or "this CPU has none of avx512_bf16" in str(
+        chosen
+    )
+
+
+def test_int8_without_vnni_of_layers_that_are_not_compiled(zen_3: None) -> None:
+    roberta = small_roberta(activation_fn="relu")
+    with pytest.raises(ValueError, match=r"int8 is for layers with the exact GELU.*without dtype"):
+        roberta.optimize("int8")
+    chosen = roberta.optimize("auto").optimized
+    assert chosen.dtype is None
+    assert "int8 is for layers with the exact GELU" in str(chosen)
+
+
+def test_int8_is_refused_where_nobody_measured_it(
+    zen_3: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intel = kernels.CPU("GenuineIntel", frozenset({"avx2"}))
+    monkeypatch.setattr(kernels, "cpu", lambda: intel)
+    monkeypatch.setattr(matrices, "cpu", kernels.cpu)
+    with pytest.raises(ValueError, match="int8 would be slower than float32: this CPU has none"):
+        small_roberta().optimize("int8")
