@@ -11,7 +11,7 @@ struct Matrix {         // y = x W^T + b, (N, inputs) -> (N, outputs)
   const void* weight;   // panels of outputs; see compiled.py
   const float* bias;    // (outputs,), and room up to whole panels, as the next two
   const float* scale;   // int8: W ~ scale Q
-  const float* sums;    // int8: scale times the sum of Q's row
+  const float* sums;    // int8: of Q's rows, in panels of blocks of inputs
   int64_t inputs, outputs;
 };
 
@@ -46,7 +46,10 @@ struct Batch {
 struct FormShape {
   int64_t panel;  // outputs of a panel
   int64_t tile;   // rows of a tile at most
-  int64_t each;   // inputs that are multiplied at a time
+  int64_t each;   // inputs of an output that lie together
+  int64_t step;   // inputs that are multiplied at a time
+  int64_t block;  // int8: most inputs that share a scale of a row
+  int64_t most;   // int8: of weights of one sign whose products meet in 16 bits; 0: no limit
 };
 
 struct Shapes {  // of a level
@@ -54,7 +57,7 @@ struct Shapes {  // of a level
   FormShape forms[4];  // by `held`
 };
 
-int compiled_version() { return 7; }  // COMPILED_ABI_VERSION of compiled.py
+int compiled_version() { return 8; }  // COMPILED_ABI_VERSION of compiled.py
 }
 
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -82,13 +85,14 @@ int compiled_version() { return 7; }  // COMPILED_ABI_VERSION of compiled.py
 namespace {
 
 enum Held { FLOAT32, FLOAT16, INT8, BFLOAT16 };
+constexpr int64_t ALL = int64_t{1} << 40;  // a block of any number of inputs
 constexpr int64_t FLOATS = 1 << FLOAT32 | 1 << FLOAT16;
 
 struct Rows {
   const float* floats;        // (N, stride), or
   const uint8_t* bytes;       // (N, stride), shorter numbers
-  const float *steps, *lows;  // int8: (N,) each, x ~ low + step q
-  int64_t stride;
+  const float *steps, *lows;  // int8: (N, blocks) each, x ~ low + step q
+  int64_t stride, blocks;
 };
 
 struct Level {  // what a level does; see compiled_layer.h

@@ -22,7 +22,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.model.int8 import quantize
 
 WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
 """Storage format of the weights; float16 weights are multiplied in float32."""
@@ -36,7 +35,7 @@ LEVELS: tuple[Level, ...] = ("avx2", "avx512")
 LEVEL_VARIABLE = "ROBERTA_HUB_ISA"
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
-COMPILED_ABI_VERSION = 7
+COMPILED_ABI_VERSION = 8
 """Version of the structures and weight order shared with compiled.cpp. Increase it in both when
 they change, so that a library built from an older source never runs."""
 
@@ -75,9 +74,14 @@ class _Sum(ctypes.Structure):
 
 
 class _FormShape(ctypes.Structure):
-    """Of a weight format: outputs per panel, rows per tile, inputs per instruction."""
+    """Of a weight format; see compiled.cpp."""
 
-    _fields_ = [(name, c_int64) for name in ("panel", "tile", "each")]
+    _fields_ = [(name, c_int64) for name in ("panel", "tile", "each", "step", "block", "most")]
+
+    def blocks(self, inputs: int) -> tuple[int, int]:
+        """Number of blocks of a row's inputs, and inputs of each, the padding included."""
+        count = -(-inputs // self.block)
+        return count, -(-inputs // count // self.step) * self.step
 
 
 class _Shapes(ctypes.Structure):
@@ -234,20 +238,21 @@ class CompiledLayer:
 
     def _matrix(self, weight: Tensor, bias: Tensor) -> _Matrix:
         outputs, inputs = weight.shape
-        scale = sums = None
+        shape = self._shapes.forms[WEIGHT_FORMATS.index(self._format)]
+        blocks, block = shape.blocks(inputs)
+        more = -outputs % shape.panel
+        bias, weight = F.pad(bias, (0, more)), F.pad(weight, (0, blocks * block - inputs, 0, more))
+        rows = [bias]
         if self._format == "int8":
-            scale, weight, sums = quantize(weight)
+            scale = _scales(weight, shape.each, shape.step, shape.most)
+            weight = (weight / scale.unsqueeze(1)).round().to(torch.int8)
+            sums = weight.view(-1, shape.panel, blocks, block).sum(3, dtype=torch.float32)
+            rows += [scale, sums.transpose(1, 2)]
         elif self._format != "float32":
             weight = weight.to(getattr(torch, self._format))
-        shape = self._shapes.forms[WEIGHT_FORMATS.index(self._format)]
-        each, panel = shape.each, shape.panel
-        weight = F.pad(weight, (0, -inputs % each, 0, -outputs % panel))
-        weight = weight.view(-1, panel, weight.size(1) // each, each).transpose(1, 2)
-        rows = [
-            None if row is None else F.pad(row, (0, -outputs % panel))
-            for row in (bias, scale, sums)
-        ]
-        addresses = (None if part is None else self._keep(part) for part in (weight, *rows))
+        weight = weight.view(-1, shape.panel, blocks * block // shape.each, shape.each)
+        addresses = [self._keep(part) for part in (weight.transpose(1, 2), *rows)]
+        addresses += [0] * (4 - len(addresses))
         return _Matrix(*addresses, inputs, outputs)
 
     def _norm(self, norm: nn.LayerNorm) -> _Norm:
@@ -371,6 +376,21 @@ def _is_plain(x: Tensor | None) -> TypeGuard[Tensor]:
     if x is None or type(x) not in (Tensor, nn.Parameter):
         return False
     return x.is_cpu and x.layout == torch.strided
+
+
+def _scales(weight: Tensor, each: int, step: int, most: int) -> Tensor:
+    """Scales of a matrix's rows, (N, K) -> (N,), for weights of 8 bits.
+
+    Products of a step are summed in 16 bits, two neighbours of each group in one number, and the
+    weights of one sign among them must not be more than `most`; 0: there is no such limit.
+    """
+    scale = weight.abs().amax(1) / 127
+    if most:
+        # (N, steps, groups, pairs, 2): the pairs of a step's groups meet in one number.
+        pairs = weight.view(len(weight), -1, step // each, each // 2, 2)
+        sums = torch.stack([x.clamp(min=0).sum((2, 4)) for x in (pairs, -pairs)])
+        scale = torch.maximum(scale, sums.amax((0, 2, 3)) / most)
+    return scale.clamp(min=1e-12)
 
 
 def _in_range(rows: Sequence[int], count: int) -> bool:

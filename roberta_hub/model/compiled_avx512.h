@@ -41,7 +41,8 @@ float largest(Vector x) { return _mm512_reduce_max_ps(x); }
 // How a form of weights is multiplied: `EACH` inputs by a register of outputs at a time, in
 // `VECTOR` bytes, `PARTS` registers of outputs for `TILE` rows at most. It reads rows of floats, or of `ROW_BYTES` bytes that `shorten` writes.
 struct Float32 {
-  static constexpr int64_t EACH = 1, VECTOR = 64, ROW_BYTES = 0;
+  static constexpr int64_t EACH = 1, GROUP = 1, VECTOR = 64, ROW_BYTES = 0;
+  static constexpr int64_t BLOCK = ALL, MOST = 0, TOGETHER = 1;
   static constexpr int64_t PARTS = 2, TILE = 12;  // 24 registers hold sums
   using Register = Vector;
   static Register weight(const char* at) { return _mm512_loadu_ps(at); }
@@ -59,7 +60,8 @@ struct Float16 : Float32 {
 };
 
 struct Int8 {
-  static constexpr int64_t EACH = 4, VECTOR = 64, ROW_BYTES = 1, PARTS = 2, TILE = 12;
+  static constexpr int64_t EACH = 4, GROUP = 1, VECTOR = 64, ROW_BYTES = 1;
+  static constexpr int64_t PARTS = 2, TILE = 12, BLOCK = ALL, MOST = 0, TOGETHER = 1;
   using Register = Whole;
   static Whole weight(const char* at) { return _mm512_loadu_si512(at); }
   static Whole row(const Rows& x, int64_t n, int64_t k) {

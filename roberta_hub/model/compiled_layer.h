@@ -34,6 +34,17 @@ Vector gelu(Vector x) {
   return where_negative(x, part, x - part);
 }
 
+// Inputs in even blocks of whole steps; the last one may end in zeros.
+struct Blocks {
+  int64_t count, inputs;
+};
+
+template <class Form>
+Blocks blocks_of(int64_t inputs) {
+  const int64_t count = up(inputs, Form::BLOCK) / Form::BLOCK;
+  return {count, up(up(inputs, count) / count, Form::EACH * Form::GROUP)};
+}
+
 struct Outputs {
   const Matrix& matrix;
   const float* residual;  // (N, outputs) or null
@@ -43,13 +54,14 @@ struct Outputs {
 };
 
 Vector value(Vector sum, const Rows&, const Matrix& m, int64_t, int64_t column) {
-  return sum + load(m.bias + column);
+  const Vector bias = load(m.bias + column);
+  return m.scale ? fma(sum, load(m.scale + column), bias) : sum + bias;
 }
 
 Vector value(Whole sum, const Rows& x, const Matrix& m, int64_t n, int64_t column) {
-  const Vector y = floats(sum) * load(m.scale + column);
-  const Vector z = fma(y, all(x.steps[n]), load(m.bias + column));
-  return fma(all(x.lows[n]), load(m.sums + column), z);
+  const Vector scale = load(m.scale + column);
+  const Vector z = fma(floats(sum) * scale, all(x.steps[n]), load(m.bias + column));
+  return fma(all(x.lows[n]), load(m.sums + column) * scale, z);
 }
 
 // Makes results of a tile's sums, (count, PARTS), from row n and `column` on.
@@ -101,12 +113,44 @@ void tile(const Rows& x, int64_t n, const char* panel, int64_t steps, const char
   finish<PARTS>(sums, M, x, n, column, out);
 }
 
+// The same of bytes, whose steps are those of a block of a row's inputs.
+template <class Form, bool FETCH, int M>
+void tile_of_blocks(const Rows& x, int64_t n, const char* panel, int64_t, const char* ahead,
+                    int64_t pace, int64_t column, const Outputs& out) {
+  const Blocks blocks = blocks_of<Form>(out.matrix.inputs);
+  const float* weight_sums = out.matrix.sums + column * blocks.count;  // (panels, blocks, WIDE)
+  Vector sums[M] = {};
+  for (int64_t b = 0; b < blocks.count; b++) {
+    const uint8_t* bytes = x.bytes + n * x.stride + b * blocks.inputs;
+    Whole own[M] = {};
+    for (int64_t k = 0; k < blocks.inputs; k += Form::EACH * Form::GROUP) {
+      const auto weights = Form::weights(panel);
+      if (FETCH) {
+        for (int64_t line = 0; line < Form::VECTOR; line += 64) _mm_prefetch(ahead + line, NEAR);
+        ahead += pace;
+      }
+      panel += Form::VECTOR;
+#pragma GCC unroll 12
+      for (int i = 0; i < M; i++) own[i] = Form::add(own[i], bytes + i * x.stride + k, weights);
+    }
+    const Vector sum = load(weight_sums + b * WIDE);
+#pragma GCC unroll 12
+    for (int i = 0; i < M; i++) {
+      const int64_t place = (n + i) * x.blocks + b;
+      sums[i] = fma(floats(own[i]), all(x.steps[place]), sums[i]);
+      sums[i] = fma(all(x.lows[place]), sum, sums[i]);
+    }
+  }
+  finish<1>(sums, M, x, n, column, out);
+}
+
 using Tile = void (*)(const Rows&, int64_t, const char*, int64_t, const char*, int64_t, int64_t,
                       const Outputs&);
 
 template <class Form, bool FETCH, int... M>  // of 1 row, of 2 and so on
 constexpr std::array<Tile, Form::TILE> tiles(std::integer_sequence<int, M...>) {
-  return {tile<Form, FETCH, M + 1>...};
+  if constexpr (Form::GROUP > 1) return {tile_of_blocks<Form, FETCH, M + 1>...};
+  else return {tile<Form, FETCH, M + 1>...};
 }
 
 template <class Form, bool FETCH>
@@ -119,22 +163,29 @@ void product(Member& member, const Rows& x, int64_t rows, const Outputs& out) {
   const Matrix& m = out.matrix;
   constexpr int64_t PARTS = Form::PARTS, PANEL = PARTS * WIDE;  // outputs of a panel
   const int64_t panels = up(m.outputs, PANEL) / PANEL;
-  const int64_t steps = up(m.inputs, Form::EACH) / Form::EACH;
+  const Blocks all = blocks_of<Form>(m.inputs);
+  const int64_t steps = all.count * all.inputs / (Form::EACH * Form::GROUP);
   const int64_t size = steps * PARTS * Form::VECTOR;
   const int64_t blocks = up(rows, Form::TILE) / Form::TILE;  // of even sizes
-  const int64_t parts = std::min(blocks, up(4 * member.count, panels) / panels);
-  member.share(panels * parts, [&](int64_t first, int64_t last) {
+  // Panels that a tile's rows meet in turn, while the nearest cache holds the rows.
+  const int64_t groups = up(panels, Form::TOGETHER) / Form::TOGETHER;
+  const int64_t parts = std::min(blocks, up(4 * member.count, groups) / groups);
+  member.share(groups * parts, [&](int64_t first, int64_t last) {
     for (int64_t job = first; job < last; job++) {
-      const int64_t p = job / parts, part = job % parts;
-      const char* panel = static_cast<const char*>(m.weight) + p * size;
+      const int64_t group = job / parts, part = job % parts;
+      const int64_t from = panels * group / groups, to = panels * (group + 1) / groups;
       const int64_t begin = blocks * part / parts, end = blocks * (part + 1) / parts;
       for (int64_t b = begin; b < end; b++) {
         const int64_t n = rows * b / blocks, count = rows * (b + 1) / blocks - n;
-        // Either the same panel's bytes soon, or with each tile a share of the next panel.
-        const char* const ahead =
-            AHEAD ? panel + AHEAD : panel + size + size * (b - begin) / (end - begin);
-        const int64_t pace = PARTS * Form::VECTOR / (AHEAD ? 1 : end - begin);
-        tiles[count - 1](x, n, panel, steps, ahead, pace, p * PANEL, out);
+        for (int64_t p = from; p < to; p++) {
+          const char* panel = static_cast<const char*>(m.weight) + p * size;
+          // Either the same panel's bytes soon, or with each tile a share of a panel after these.
+          const char* const ahead =
+              AHEAD ? panel + AHEAD
+                    : panel + (to - from) * size + size * (b - begin) / (end - begin);
+          const int64_t pace = PARTS * Form::VECTOR / (AHEAD ? 1 : end - begin);
+          tiles[count - 1](x, n, panel, steps, ahead, pace, p * PANEL, out);
+        }
       }
     }
   });
@@ -216,8 +267,20 @@ void attend(const float* query, int64_t queries, const float* key, const float* 
 
 int64_t chunks(int64_t rows) { return up(rows, CHUNK) / CHUNK; }
 
-int64_t row_bytes(int64_t held) {
-  return held == INT8 ? Int8::ROW_BYTES : held == BFLOAT16 ? BFloat16::ROW_BYTES : 0;
+// How rows of so many inputs are held for a product: bytes, and blocks with a step each.
+struct RowShape {
+  int64_t bytes, blocks;
+};
+
+template <class Form>
+RowShape row_shape(int64_t inputs) {
+  const Blocks all = blocks_of<Form>(inputs);
+  return {up(all.count * all.inputs, 64) * Form::ROW_BYTES, all.count};
+}
+
+RowShape row_shape(int64_t held, int64_t inputs) {
+  if (held == INT8) return row_shape<Int8>(inputs);
+  return held == BFLOAT16 ? row_shape<BFloat16>(inputs) : row_shape<Float32>(inputs);
 }
 
 // Where a call's intermediate results lie, in floats from `at` on.
@@ -240,8 +303,9 @@ struct Space {
     // A cache line more, so that the rows of a tile do not all lie in one set of the cache.
     wide = up(f, LINE) + LINE;
     inner = take(some * wide);
-    steps = take(some), lows = take(some);
-    stride = up(std::max(c, f), 64) * row_bytes(layer.held) + 64;
+    const RowShape row = row_shape(layer.held, std::max(c, f));
+    steps = take(some * row.blocks), lows = take(some * row.blocks);
+    stride = row.bytes + 64;
     bytes = reinterpret_cast<uint8_t*>(take(some * stride / 4));
     head = up((c / layer.heads + QUERIES) * up(batch.longest, WIDE), LINE);
     heads = take(head * threads);
@@ -295,17 +359,20 @@ void multiply(Member& member, const Space& space, const Input& in, int64_t n, co
   const int64_t width = out.matrix.inputs;
   const float* x = in.norm ? in.normed : in.x;
   const int64_t stride = in.norm ? width : in.stride;
+  const Blocks all = blocks_of<Form>(width);
   if (in.norm || Form::ROW_BYTES)
     member.share(n, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; i++) {
         if (in.norm) normalize(in.x + i * in.stride, width, *in.norm, in.normed + i * width);
         if constexpr (Form::ROW_BYTES > 0)
-          Form::shorten(x + i * stride, width, space.bytes + i * space.stride, space.steps + i,
-                        space.lows + i);
+          for (int64_t b = 0, at = 0; b < all.count; b++, at += all.inputs)
+            Form::shorten(x + i * stride + at, std::min(all.inputs, width - at),
+                          space.bytes + i * space.stride + at * Form::ROW_BYTES,
+                          space.steps + i * all.count + b, space.lows + i * all.count + b);
       }
     });
-  const Rows floats{x, nullptr, nullptr, nullptr, stride};
-  const Rows bytes{nullptr, space.bytes, space.steps, space.lows, space.stride};
+  const Rows floats{x, nullptr, nullptr, nullptr, stride, 1};
+  const Rows bytes{nullptr, space.bytes, space.steps, space.lows, space.stride, all.count};
   product<Form>(member, Form::ROW_BYTES ? bytes : floats, n, out);
 }
 
@@ -388,7 +455,8 @@ int run_sum(const Sum& sum, int64_t rows, float* y, int64_t threads) {
 }
 
 template <class Form>
-constexpr FormShape SHAPE{Form::PARTS * WIDE, Form::TILE, Form::EACH};
+constexpr FormShape SHAPE{Form::PARTS * WIDE, Form::TILE,  Form::EACH,
+                          Form::EACH * Form::GROUP, Form::BLOCK, Form::MOST};
 
 constexpr Level LEVEL{
     {SHAPE<Float32>, SHAPE<Float16>, SHAPE<Int8>, SHAPE<BFloat16>}, space_of, run_layer, run_sum};

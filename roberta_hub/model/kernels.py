@@ -42,13 +42,17 @@ COMPILED_ROWS = {
         "int8": ANY_ROWS,
         "bfloat16": 0,
     },
+    ("GenuineIntel", "avx2"): {"float32": 0, "float16": 0, "int8": ANY_ROWS, "bfloat16": 0},
 }
 """Up to this many rows a compiled layer is faster, by vendor, level and weight format: measured on
 a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2 (docs/speed.md), and on a
 Cascade Lake (compiled_cascade_lake.md). For more rows, float16 weights are multiplied in float32.
-0: not measured; so is what is not listed."""
+0: not measured; so is what is not listed. int8 of Intel's CPUs with AVX2 alone is not measured
+either: nothing else computes it there."""
 _LEVEL_FEATURES = {"avx2": "avx2", "avx512": "avx512f"}
 """Instruction set that stands for a level of the compiled code."""
+_OTHER_INT8 = {"avx2": {"avx_vnni", "amx_int8"}, "avx512": {"amx_int8"}}
+"""Instruction sets for int8 that oneDNN uses and a level of the compiled code does not."""
 SMALL_LAYER_WEIGHTS = 4_000_000
 """Up to this many weights a layer gets a second float32 form for few rows. For larger layers the
 copy saves nothing: both forms are memory-bound."""
@@ -69,7 +73,8 @@ for a corpus of base; plain 444, MKL 461."""
 INT8_FEATURES = ("avx512_vnni", "avx_vnni", "amx_int8")
 """Instruction sets with int8 products faster than float32. With avx512_vnni: 1.5 to 2.3 times on
 one core of a Cascade Lake (benchmarks/results/kernels.md), 3.2 times the texts on a Zen 4
-(benchmarks/results/speed_corpus_base_zen_4.md). Without them, sums of pairs saturate."""
+(benchmarks/results/speed_corpus_base_zen_4.md). Without them oneDNN's sums of pairs saturate, and
+int8 runs in compiled layers alone."""
 BFLOAT16_FEATURES = ("avx512_bf16", "amx_bf16")
 """The same for bfloat16. Without them oneDNN emulates it, at 0.2 to 0.4 times float32's speed on
 one core (benchmarks/results/kernels.md). With them it has 1.8 times float32's speed on a Zen 4
@@ -170,9 +175,10 @@ def pinned_kernel() -> Pin | None:
 def compiled_rows(weight_format: str, there: frozenset[str], level: str | None) -> int:
     """Maximum number of rows for which a layer runs in compiled code; 0 for never.
 
-    Never for int8 on a CPU with AMX, whose tiles oneDNN uses (the two were not compared), and never
-    if `$ONEDNN_MAX_CPU_ISA` excludes the level's instructions. With the pin "compiled", always if
-    supported; float16 weights still run in float32 for more rows than in the table.
+    Never for int8 where oneDNN has instructions that the level lacks (AMX's tiles, AVX-VNNI; the
+    two were not compared), and never if `$ONEDNN_MAX_CPU_ISA` excludes the level's instructions.
+    With the pin "compiled", always if supported; float16 weights still run in float32 for more rows
+    than in the table.
 
     Args:
         weight_format: "float32", "float16", "int8" or "bfloat16".
@@ -197,7 +203,7 @@ def compiled_rows(weight_format: str, there: frozenset[str], level: str | None) 
     if pin == "compiled":
         few = COMPILED_ROWS["AuthenticAMD", level]["float16"]
         return few if weight_format == "float16" else ANY_ROWS
-    if weight_format == "int8" and "amx_int8" in cpu().features:
+    if weight_format == "int8" and cpu().features & _OTHER_INT8[level]:
         return 0
     # One variable restricts both.
     if _LEVEL_FEATURES[level] not in usable_features(cpu(), "onednn"):

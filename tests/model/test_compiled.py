@@ -75,20 +75,22 @@ def test_a_layer(
             assert torch.equal(ours, run(only(form), x, False))
             every = partial(packed_attention, batch=batch)
             exact = layer(x, every)
-            if level == "avx2":  # short weights times activations of 16 bits or float32
-                short = with_short_weights(layer, held)(x, every)
-                assert_close(ours, short, 2e-3 if held == "int8" else 5e-6)
+            if level == "avx2" and held != "int8":  # short weights times float32
+                assert_close(ours, with_short_weights(layer, held)(x, every), 5e-6)
                 continue
             if held in ("int8", "bfloat16"):
-                twin = twin_of(layer, held)(x, every)
-                # As its int8 twin, but where a sum's last bit tips the next rounding.
-                same += int((ours - twin).abs().max() < 1e-5)
+                twins = with_short_weights if level == "avx2" else twin_of
+                twin = twins(layer, held)(x, every)
+                # As its int8 twin, but where a sum's last bit tips the next rounding: with 7 bits
+                # by more, so that half of the numbers are looked at.
+                off = (ours - twin).abs()
+                same += int((off.median() if level == "avx2" else off.max()) < 1e-5)
                 assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
                 continue
             assert_close(ours, exact, 5e-6)
             one = partial(one_row_attention, batch=batch)
             assert_close(some, layer(x, one, middle), 5e-6)
-    assert held != "int8" or level == "avx2" or 2 * same > len(BATCHES)
+    assert held != "int8" or 2 * same > len(BATCHES)
 
 
 @pytest.mark.parametrize("held", WEIGHT_FORMATS)
@@ -99,11 +101,11 @@ def test_a_layer_of_base(held: WeightFormat, level: Level) -> None:
     with torch.no_grad():
         every = partial(packed_attention, batch=batch_of((29,)))
         ours, exact = computed(form, (29,), x), layer(x, every)
-        if level == "avx2":
-            short = with_short_weights(layer, held)(x, every)
-            assert_close(ours, short, 2e-3 if held == "int8" else 2e-5)
+        twins = with_short_weights if level == "avx2" else twin_of
+        if level == "avx2" and held != "int8":
+            assert_close(ours, twins(layer, held)(x, every))
         elif held in ("int8", "bfloat16"):
-            twin = twin_of(layer, held)(x, every)
+            twin = twins(layer, held)(x, every)
             assert (ours - exact).abs().mean() < 1.1 * (twin - exact).abs().mean()
         else:
             assert_close(ours, exact)
@@ -111,21 +113,24 @@ def test_a_layer_of_base(held: WeightFormat, level: Level) -> None:
 
 def test_sums_of_int8_are_exact(level: Level) -> None:
     """The first product, seen alone: with zero outputs and residual streams of known numbers."""
-    if level == "avx2":
-        pytest.skip("activations of more bits than the twin's")
     skip_without("int8")
-    layer = layer_of((64, 128, 4), before=True)
+    layer = layer_of((320, 512, 4), before=True)  # of two blocks each
     with torch.no_grad():
         layer.self_attn.out_proj.weight.zero_()
         layer.self_attn.out_proj.bias.zero_()
         layer.fc1.bias.fill_(30.0)  # where GELU changes nothing
         form = prepared(layer, "int8")
-        x = drawn(48, 64)
+        x = drawn(48, 320)
+        x[:, 7] *= 30  # few inputs that are far from the others
         batch = batch_of((48,))
         ours = computed(form, (48,), x)
-        products = twin_of(layer, "int8").products
-        assert products is not None
-        wanted = products.narrow(products.widen(form.final_norm(x)), x)
+        if level == "avx2":
+            twin = with_short_weights(layer, "int8")
+            wanted = x + twin.fc2(twin.fc1(form.final_norm(x)))
+        else:
+            products = twin_of(layer, "int8").products
+            assert products is not None
+            wanted = products.narrow(products.widen(form.final_norm(x)), x)
     # Rows differ at most where a bit of the norm's sum tips the rounding of a number.
     assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
     assert_close(ours, wanted, 2e-3)
