@@ -7,7 +7,7 @@ that all of them see the same files with the same contents.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Folder:
 
     Args:
         path: of the directory; a missing one is empty.
+        only: names of files that count; all others are as if they were not there. None: all count.
 
     Example:
         >>> import pathlib, tempfile
@@ -37,10 +38,15 @@ class Folder:
         (True, False, ['config.json'])
         >>> folder.json("config.json"), folder.optional("tokenizer.json")
         ({'model_type': 'bert'}, {})
+        >>> Folder(path, only=["vocab.txt"]).names()
+        []
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, only: Collection[str] | None = None
+    ) -> None:
         self.path = Path(path)
+        self._only = only
         self._entries: Mapping[str, os.DirEntry[str]] | None = None
         self._trouble: OSError | ValueError | None = None
         self._parsed: dict[str, tuple[Any, int]] = {}
@@ -73,7 +79,10 @@ class Folder:
         name = name.rstrip("/")
         if name in ("", "."):
             return self
-        return self._below.setdefault(name, Folder(self.path / name))
+        if name not in self._below:
+            only = None if self._only is None else _below(self._only, name)
+            self._below[name] = Folder(self.path / name, only=only)
+        return self._below[name]
 
     def names(self) -> list[str]:
         """Return every name in the folder, in order, links to nothing included.
@@ -98,7 +107,7 @@ class Folder:
             return self.has(first) and self.folder(first).has(rest)
         entries = self._listed()
         if entries is None:
-            return os.path.exists(self.path / name)
+            return self._counts(name) and os.path.exists(self.path / name)
         entry = entries.get(name)
         # Only a link needs another look at the disk.
         return entry is not None and (not entry.is_symlink() or os.path.exists(entry.path))
@@ -110,7 +119,7 @@ class Folder:
             return self.has(first) and self.folder(first).is_file(rest)
         entries = self._listed()
         if entries is None:
-            return os.path.isfile(self.path / name)
+            return self._counts(name) and os.path.isfile(self.path / name)
         try:
             return name in entries and entries[name].is_file()
         except OSError:  # links in a circle
@@ -167,10 +176,15 @@ class Folder:
         if self._entries is None and self._trouble is None:
             try:
                 with os.scandir(self.path) as entries:
-                    self._entries = {entry.name: entry for entry in entries}
+                    self._entries = {e.name: e for e in entries if self._counts(e.name)}
             except (OSError, ValueError) as error:  # ValueError: a NUL in the path
                 self._trouble = error
         return self._entries
+
+    def _counts(self, name: str) -> bool:
+        """Whether a file or folder right here counts."""
+        only = self._only
+        return only is None or name in only or any(n.startswith(f"{name}/") for n in only)
 
     def _typed(self, name: str, kind: type, error: type[RobertaHubError], limit: int) -> Any:
         first, _, rest = name.partition("/")
@@ -188,3 +202,8 @@ class Folder:
             wanted = "object" if kind is dict else "list"
             raise error(f"{path}: expected a JSON {wanted}, found {type(value).__name__}")
         return value
+
+
+def _below(names: Collection[str], folder: str) -> list[str]:
+    """Return those names of files that are below a folder, as they are called there."""
+    return [name[len(folder) + 1 :] for name in names if name.startswith(f"{folder}/")]

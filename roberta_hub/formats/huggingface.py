@@ -505,7 +505,8 @@ def _read(
 ) -> Checkpoint:
     """See `Format.read`."""
     sentence = None if source.sentences is None else read_sentence_settings(source.sentences)
-    _advise_of_setfit(source.sentences or source.folder)
+    if (folder := source.sentences or source.folder).has(SETFIT_HEAD):
+        advise_of_setfit(folder / SETFIT_HEAD)
     checkpoint = read_huggingface(
         source.folder, dtype, file=source.file, converted=converted, adapter=source.adapter
     )
@@ -553,17 +554,20 @@ def add_sentence(
         )
 
 
-def _advise_of_setfit(folder: Folder) -> None:
-    """Warn where SetFit's head is, which is not read: the vectors of its model are right."""
-    if folder.has(SETFIT_HEAD):
-        advise(
-            f"{folder / SETFIT_HEAD} is SetFit's head, a pickle of scikit-learn, which is not "
-            "read; the body alone is loaded, which gives vectors and no labels",
-            remedy=Remedy(
-                "make a head of the same rows: fit(rows, model=path)",
-                "make a head of the same rows: `roberta-hub fit ROWS --model FOLDER`",
-            ),
-        )
+def advise_of_setfit(place: object) -> None:
+    """Warn of SetFit's head, which is not read: the vectors of its model are right.
+
+    Args:
+        place: of the file.
+    """
+    advise(
+        f"{place} is SetFit's head, a pickle of scikit-learn, which is not read; the body alone is "
+        "loaded, which gives vectors and no labels",
+        remedy=Remedy(
+            "make a head of the same rows: fit(rows, model=path)",
+            "make a head of the same rows: `roberta-hub fit ROWS --model FOLDER`",
+        ),
+    )
 
 
 def _read_tokenizer(

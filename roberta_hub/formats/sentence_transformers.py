@@ -24,7 +24,7 @@ from roberta_hub.model.sentence_layers import PREFIX
 from roberta_hub.settings import MAX_LAYERS, MAX_LENGTH, SentenceLayer, SentenceSettings
 
 MODULES_FILE = "modules.json"
-_MODEL = "config_sentence_transformers.json"
+MODEL_FILE = "config_sentence_transformers.json"
 _BODY = "sentence_bert_config.json"
 _KINDS = {
     "Dense": "dense",
@@ -35,7 +35,7 @@ _KINDS = {
 """Their name of a layer over a pooled vector -> ours."""
 SETTINGS_FILES = (
     MODULES_FILE,
-    _MODEL,
+    MODEL_FILE,
     _BODY,
     *(
         f"{number}_{kind}/{name}"
@@ -45,7 +45,7 @@ SETTINGS_FILES = (
     ),
 )
 """What `sentence_files` may write."""
-_BODIES = (
+BODY_FILES = (
     _BODY,
     *(
         f"sentence_{kind}_config.json"
@@ -136,6 +136,18 @@ def find_body(folder: Folder) -> Folder:
     return _parts(folder)[0][1]
 
 
+def part_folders(folder: Folder) -> list[str]:
+    """Return the folder of each part, as modules.json names it; "" for the given one.
+
+    Args:
+        folder: holds modules.json.
+
+    Raises:
+        CheckpointError: as `find_body`.
+    """
+    return ["" if own is folder else own.path.name for _, own in _parts(folder)]
+
+
 def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
     """Read how a model makes sentence vectors; None: it is a cross-encoder, which makes none.
 
@@ -147,14 +159,14 @@ def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
             names it.
     """
     parts = _parts(folder)
-    model, inside = folder.optional(_MODEL), parts[0][1]
-    body = next((inside.json(name) for name in _BODIES if inside.has(name)), {})
+    model, inside = folder.optional(MODEL_FILE), parts[0][1]
+    body = next((inside.json(name) for name in BODY_FILES if inside.has(name)), {})
     kind = model.get("model_type", "SentenceTransformer")
     if kind not in ("SentenceTransformer", "CrossEncoder"):
-        raise _unread(folder / _MODEL, f"model_type {brief(kind)}")
+        raise _unread(folder / MODEL_FILE, f"model_type {brief(kind)}")
     if kind == "CrossEncoder" and len(parts) == 1:
         return None
-    _check_keys(model, _MODEL_KEYS, folder / _MODEL)
+    _check_keys(model, _MODEL_KEYS, folder / MODEL_FILE)
     pools = parts[1:2] if [name for name, _ in parts[1:2]] == ["Pooling"] else []
     _check_body(body, inside, by_pooler=not pools)
     layers = [(kind, own) for kind, own in parts[1:] if (kind, own) not in pools]
@@ -163,7 +175,7 @@ def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
         raise _unread(folder / MODULES_FILE, f"the parts {listed}")
     prompts = model.get("prompts") or {}
     if not isinstance(prompts, dict):
-        raise CheckpointError(f"{folder / _MODEL}: prompts is {brief(prompts)}, not an object")
+        raise CheckpointError(f"{folder / MODEL_FILE}: prompts is {brief(prompts)}, not an object")
     # A normalization at the end is a setting of its own.
     normalize = bool(layers) and layers[-1][0] == "Normalize"
     specs = [_layer(kind, own) for kind, own in layers]
@@ -295,7 +307,7 @@ def sentence_files(
         {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}models.{kind}"}
         for i, (path, kind) in enumerate(chain)
     ]
-    files: dict[str, object] = {MODULES_FILE: modules, _MODEL: about, _BODY: body}
+    files: dict[str, object] = {MODULES_FILE: modules, MODEL_FILE: about, _BODY: body}
     files |= {f"{i}_{kind}/config.json": made for i, (kind, made) in enumerate(configs, 1)}
     written = {
         name: json.dumps(value, indent=2, ensure_ascii=False).encode()

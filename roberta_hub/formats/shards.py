@@ -71,26 +71,40 @@ def _read_file(path: Path, *, converted: bool) -> RawCheckpoint:
 
 
 def _read_shards(folder: Folder, name: str, *, converted: bool) -> RawCheckpoint:
-    index, shards = folder / name, folder.json(name).get("weight_map")
-    if not isinstance(shards, dict):
-        raise CheckpointError(f"{index}: has no 'weight_map'")
-    pickled = index.name == INDEXES[1]
     weights: dict[str, Tensor] = {}
     read: list[RawCheckpoint] = []
-    for shard in sorted({str(name) for name in shards.values()}):
-        if Path(shard).name != shard or len(shard) > 255:
-            raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
-        if pickled != shard.endswith(".bin"):
-            raise CheckpointError(
-                f"{index}: shard {shard[:80]!r} is not a plain file name of the kind that "
-                f"{index.name} names"
-            )
-        read.append(_read_file(index.parent / shard, converted=converted))
+    for shard in shards_of(folder, name):
+        read.append(_read_file(folder / shard, converted=converted))
         weights |= read[-1].weights
     origins = {shard.origin for shard in read}
     # Where only some shards have a copy, none of them is treated as mapped.
     origin = origins.pop() if len(origins) == 1 else "memory"
     return RawCheckpoint(weights, origin=origin, finite=bool(read) and all(s.finite for s in read))
+
+
+def shards_of(folder: Folder, name: str) -> list[str]:
+    """Return the names of the shards that an index lists.
+
+    Args:
+        folder: of the index.
+        name: of the index.
+
+    Raises:
+        CheckpointError: it is damaged, or a name is not of a file beside it.
+    """
+    index, shards = folder / name, folder.json(name).get("weight_map")
+    if not isinstance(shards, dict):
+        raise CheckpointError(f"{index}: has no 'weight_map'")
+    names = sorted({str(name) for name in shards.values()})
+    for shard in names:
+        if Path(shard).name != shard or len(shard) > 255:
+            raise CheckpointError(f"{index}: shard {shard[:80]!r} is not a plain file name")
+        if (name == INDEXES[1]) != shard.endswith(".bin"):
+            raise CheckpointError(
+                f"{index}: shard {shard[:80]!r} is not a plain file name of the kind that "
+                f"{index.name} names"
+            )
+    return names
 
 
 def _read_bin(path: Path) -> RawCheckpoint:
