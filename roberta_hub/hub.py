@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from roberta_hub.arguments import path_text, switch
+from roberta_hub.arguments import path_text, switch, text_of
 from roberta_hub.building import build
 from roberta_hub.checkpoint.checkpoint import POOLER, PRUNING, REPLACED_HEAD, Checkpoint
 from roberta_hub.checkpoint.fetch.catalogue import apply_head_names, check_shape, config_of
 from roberta_hub.checkpoint.fetch.records import Record, available_models
+from roberta_hub.checkpoint.fetch.repositories import pin
 from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import LicenceWarning
 from roberta_hub.formats.adapters import is_alone, merge_adapter, read_adapter
@@ -66,6 +67,7 @@ def load_model(
     progress: bool = True,
     converted: bool = True,
     adapter: bool | None = None,
+    revision: str | None = None,
     **overrides: object,
 ) -> RobertaHubInterface:
     """Load a model by name, or from a file, directory or archive of any of the formats we read.
@@ -73,10 +75,11 @@ def load_model(
     As in fairseq the model comes back in train mode: call `.eval()` before `predict`.
 
     Args:
-        name_or_path: a name of `available_models()`, or its name at Hugging Face; a fairseq
-            directory, model.pt or .tar.gz; a Hugging Face directory; a directory that `save` or a
-            training run wrote; or the file of weights in one of these, and then that very file is
-            read.
+        name_or_path: a name of `available_models()`; the name of any model of these families at
+            Hugging Face, OWNER/NAME, which huggingface_hub fetches; a fairseq directory, model.pt
+            or .tar.gz; a Hugging Face directory; a directory that `save` or a training run wrote;
+            or the file of weights in one of these, and then that very file is read. A path that
+            exists wins over a name at Hugging Face.
         pretrained: False builds the named architecture with random weights, without any network;
             a relative of RoBERTa then takes ids, and texts where `vocabulary` is given.
         device: where the model goes: "cuda", "cuda:1", "mps"; "auto": CUDA where there is some,
@@ -101,6 +104,8 @@ def load_model(
         adapter: of a folder with a LoRA adapter of peft's: True merges it into its base, which is
             in the same folder or is named by adapter_config.json; False loads the base alone;
             None: such a folder is refused.
+        revision: a branch, a tag or a commit of a model at Hugging Face, which its name then means
+            on this machine. None: the commit that it means already; the first time the newest.
         overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
@@ -112,10 +117,11 @@ def load_model(
             or a file such as vocab.txt. `user_dir` is accepted with a warning.
 
     Raises:
-        UnknownNameError: no such model, or no such argument; the message lists near ones.
+        UnknownNameError: no such model, revision or argument; the message lists near ones.
+        MissingExtraError: a model at Hugging Face, and huggingface_hub is not installed.
         InputError: a device, dtype or argument that cannot be had here.
         CheckpointError: a file that is missing, damaged, unsafe or of another shape.
-        DownloadError: a name whose archive cannot be had.
+        DownloadError: a name whose files cannot be had.
 
     Example:
         >>> roberta = load_model("roberta.base", pretrained=False)
@@ -134,30 +140,97 @@ def load_model(
     force_download = switch("force_download", force_download)
     progress, converted = switch("progress", progress), switch("converted", converted)
     adapter = None if adapter is None else switch("adapter", adapter)
+    revision = None if revision is None else text_of("revision", revision)
     wanted, place = as_dtype(dtype), as_device(device)
     name = path_text("name_or_path", name_or_path)
     file = None if checkpoint_file is None else path_text("checkpoint_file", checkpoint_file)
     data = path_text("data_name_or_path", overrides.pop("data", data_name_or_path))
     check_overrides(overrides, load_model.__kwdefaults__ or ())
 
-    found = find_source(
-        name,
-        file,
-        data,
-        pretrained=pretrained,
-        force=force_download,
-        progress=progress,
-        adapter=adapter,
+    return load_found(
+        find_source(
+            name,
+            file,
+            data,
+            pretrained=pretrained,
+            force=force_download,
+            progress=progress,
+            adapter=adapter,
+            revision=revision,
+        ),
+        overrides,
+        wanted_bpe,
+        place,
+        wanted,
+        strict=strict,
+        allow_nonfinite=allow_nonfinite,
+        converted=converted,
     )
-    checkpoint = read_checkpoint(found, overrides, wanted, converted=converted)
+
+
+def load_commit(
+    name: str,
+    commit: str,
+    *,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | str | None = None,
+) -> RobertaHubInterface:
+    """Load a model at Hugging Face at a commit, and leave what its name means on this machine.
+
+    Args:
+        name: of a model there.
+        commit: of it.
+        device: see `load_model`.
+        dtype: see `load_model`.
+
+    Raises:
+        RobertaHubError: as `load_model`.
+    """
+    found = find_source(
+        name, None, ".", pretrained=True, force=False, progress=False, revision=commit
+    )
+    found, bpe = replace(found, renames=False), tokenizer_request("gpt2", {})
+    return load_found(found, {}, bpe, as_device(device), as_dtype(dtype))
+
+
+def load_found(
+    found: FoundCheckpoint,
+    overrides: Mapping[str, object],
+    bpe: TokenizerRequest,
+    device: torch.device | None,
+    dtype: torch.dtype | None,
+    *,
+    strict: bool = True,
+    allow_nonfinite: bool = False,
+    converted: bool = True,
+) -> RobertaHubInterface:
+    """Load the files that a name or a path was resolved to.
+
+    Args:
+        found: the files.
+        overrides: fairseq's arguments.
+        bpe: what the caller says of the tokenizer.
+        device: where the model goes; None: the CPU.
+        dtype: of the weights; None widens half precision to float32.
+        strict: False ignores tensors that have no place in the model, with a warning.
+        allow_nonfinite: True accepts NaN and infinity in the weights.
+        converted: keep a safetensors copy of a pickle.
+
+    Raises:
+        RobertaHubError: as `load_model`.
+    """
+    checkpoint = read_checkpoint(found, overrides, dtype, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
-    parts, record = read_tokenizer(found, checkpoint, wanted_bpe), found.record
+    parts, record = read_tokenizer(found, checkpoint, bpe), found.record
+    random, renamed = found.source is None, found.repository if found.renames else None
     del found  # and the JSON that its folder holds: XLM-R's tokenizer.json has 17 MB
-    interface = assemble(checkpoint, parts, place, wanted, strict=strict)
-    if pretrained and record is not None and record.notice:
-        warnings.warn(f"{record.name}: {record.notice}", LicenceWarning, stacklevel=2)
+    interface = assemble(checkpoint, parts, device, dtype, strict=strict)
+    if not random and record is not None and record.notice:
+        warnings.warn(f"{record.name}: {record.notice}", LicenceWarning, stacklevel=3)
         interface.source += f"; licence: {record.licence}"
+    if renamed is not None:
+        pin(renamed)
     return interface
 
 
@@ -212,6 +285,8 @@ def read_checkpoint(
         return _random(record, overrides)
     first = {n: v for n, v in overrides.items() if found.adapter is None or n != PRUNING}
     checkpoint = source.format.read(source, first, dtype, converted=converted)
+    if found.repository is not None:
+        checkpoint.source = f"{found.repository.label} ({checkpoint.source})"
     if record is not None:
         check_shape(record, checkpoint, first, source.folder.path)
         apply_head_names(record, checkpoint)

@@ -104,11 +104,12 @@ CALLS = {
 
 LOADING = {
     "attn_implementation": "attention has one implementation here",
-    "cache_dir": "the cache lies where the environment's TORCH_HOME says",
+    "cache_dir": "the cache lies where the environment's TORCH_HOME says, and that of models at "
+    "Hugging Face where HF_HOME says",
     "device_map": "say device=, 'cuda' or 'auto'",
     "id2label": "labels belong to a head: register_classification_head(name, labels=[...])",
     "load_in_8bit": "load, and then call roberta.optimize('int8')",
-    "local_files_only": "set ROBERTA_HUB_OFFLINE=1 before Python starts",
+    "local_files_only": "set ROBERTA_HUB_OFFLINE=1 or HF_HUB_OFFLINE=1 before Python starts",
     "low_cpu_mem_usage": "weights are mapped from the file anyway",
     "max_length": "it belongs to a verb: truncate=True cuts at the model's length",
     "model_max_length": "a verb takes truncate=True, which cuts at the model's length",
@@ -116,12 +117,11 @@ LOADING = {
     "output_attentions": "roberta.attention(text) shows them",
     "output_hidden_states": "say extract_features(ids, return_all_hiddens=True)",
     "quantization_config": "load, and then call roberta.optimize('int8')",
-    "revision": "fetch that revision with `hf download`, and load the folder by its path",
-    "token": "fetch what needs a token with `hf download`, and load the folder by its path",
+    "token": "log in by `hf auth login`, or set HF_TOKEN",
     "torch_dtype": "say dtype=",
     "truncate_dim": "it belongs to a verb: embed(texts, truncate_dim=N)",
     "trust_remote_code": "no code of a checkpoint is ever run",
-    "use_auth_token": "fetch it with `hf download`, and load the folder by its path",
+    "use_auth_token": "log in by `hf auth login`, or set HF_TOKEN",
     "use_safetensors": "model.safetensors is taken where it lies",
 }
 """Keywords of transformers' `from_pretrained`, each with what to do instead."""

@@ -17,8 +17,16 @@ import roberta_hub
 from roberta_hub import load_model
 from roberta_hub.checkpoint.fetch import catalogue
 from roberta_hub.checkpoint.fetch.catalogue import config_of, find_record, names_of
+from roberta_hub.checkpoint.fetch.download import OFFLINE_ENV
+from roberta_hub.checkpoint.fetch.owners import OWNERS, full_name
 from roberta_hub.checkpoint.fetch.records import MODELS, RELATIVES, Record
-from roberta_hub.errors import InputError, LicenceWarning, UnknownNameError, VocabularyError
+from roberta_hub.errors import (
+    DownloadError,
+    InputError,
+    LicenceWarning,
+    UnknownNameError,
+    VocabularyError,
+)
 from roberta_hub.text.missing import NoVocabulary
 
 REPO = Path(__file__).resolve().parents[1]
@@ -273,17 +281,29 @@ def test_a_vocabulary_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 # ---- names that are not here ----
 
 
-def test_any_other_repository_is_answered_with_its_own_command() -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        load_model("BAAI/bge-small-en-v1.5")
-    for part in ("hf download BAAI/bge-small-en-v1.5", "--local-dir", "load_model('FOLDER')"):
-        assert part in str(caught.value)
-    with pytest.raises(UnknownNameError, match=r"did you mean bert\.base\.uncased"):
-        load_model("google-bert/bert-base-uncasd")
+def test_any_other_repository_is_asked_at_hugging_face(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`checkpoint/test_names_at_the_hub.py` asks a server."""
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setenv(OFFLINE_ENV, "1")
+    for name, full in (
+        ("owner/no-such-model", "owner/no-such-model"),
+        ("stsb-roberta-large", "sentence-transformers/stsb-roberta-large"),
+    ):
+        with pytest.raises(DownloadError, match=f"{full} is not in the cache .*{OFFLINE_ENV} forb"):
+            load_model(name)
     with pytest.raises(UnknownNameError, match=r"did you mean xlmr\.base"):
         load_model("xlm-roberta-bse")
     with pytest.raises(UnknownNameError, match="a path must exist"):
         load_model("./no/such/folder")
+
+
+def test_a_name_without_an_owner_has_one_and_is_not_in_the_catalogue() -> None:
+    bare = [name for names in OWNERS.values() for name in names]
+    assert len(set(bare)) == len(bare) > 40
+    for owner, names in OWNERS.items():
+        for name in names:
+            assert full_name(name) == full_name(f"{owner}/{name}") == f"{owner}/{name}"
+            assert find_record(name) is find_record(f"{owner}/{name}") is None
 
 
 # ---- licences ----

@@ -237,7 +237,7 @@ MISTAKES: dict[str, list[Case]] = {
         case(lambda at: load_model("bert-base"), UnknownNameError, "did you mean", "available_mod"),
         case(lambda at: load_model("roberta-base "), UnknownNameError, "did you mean roberta.base"),
         case(lambda at: load_model("robreta.large"), UnknownNameError, "mean roberta.large"),
-        case(lambda at: load_model("x/deberta-v3"), UnknownNameError, "hf download x/deberta-v3"),
+        case(lambda at: load_model("deberta-v3"), UnknownNameError, "another architecture"),
     ],
     "a task for a name": [
         case(lambda at: load_model("sentiment-analysis"), UnknownNameError, "verb", "classify"),

@@ -58,15 +58,18 @@ _LABELS = ("id2label", "label2id", "problem_type")
 """Fields of config.json that an adapter's folder may have for its head."""
 
 
-def adapter_in(path: Path, file: str | None) -> Folder | None:
+def adapter_in(path: Path | Folder, file: str | None) -> Folder | None:
     """Find the folder with an adapter that belongs to what a path names; None: there is none.
 
     Args:
         path: a file or a directory.
         file: the caller's `checkpoint_file`.
     """
-    place = path / file if path.is_dir() and file else path
-    folder = Folder(place if os.path.isdir(place) else place.parent)  # of any length
+    if isinstance(path, Folder):
+        folder = path
+    else:
+        place = path / file if path.is_dir() and file else path
+        folder = Folder(place if os.path.isdir(place) else place.parent)  # of any length
     folders = [folder]
     if folder.has(MODULES_FILE) and not is_ours(folder):
         with contextlib.suppress(CheckpointError):  # whoever reads it says what is wrong
@@ -112,19 +115,31 @@ def unsaid(folder: Folder) -> CheckpointError:
     )
 
 
-def base_of(folder: Folder) -> str:
-    """Return the name or path of the base that an adapter names.
+def base_of(folder: Folder) -> tuple[str, str | None]:
+    """Return the name or path of the base that an adapter names, and its revision.
 
     Raises:
-        CheckpointError: it names none, or another revision than the main one.
+        CheckpointError: it names none, or a revision that is no text.
     """
     about = folder.json(ADAPTER)
     base, revision = about.get("base_model_name_or_path"), about.get("revision")
     if not isinstance(base, str) or not base:
         raise no_base(folder, f"{ADAPTER} names no base")
-    if revision not in (None, "main") and not Path(base).is_dir():
+    if not isinstance(revision, str | None):
         raise no_base(folder, f"the base is {brief(base)} at the revision {brief(revision)}")
-    return base
+    return base, None if revision == "main" or Path(base).is_dir() else revision
+
+
+def lone_base(folder: Folder) -> tuple[str, str | None] | None:
+    """Return the base that a folder with nothing but an adapter names; None: it is no such folder.
+
+    Args:
+        folder: of a model.
+
+    Raises:
+        CheckpointError: as `base_of`.
+    """
+    return base_of(folder) if folder.has(ADAPTER) and is_alone(folder) else None
 
 
 def no_base(folder: Folder, what: str) -> CheckpointError:

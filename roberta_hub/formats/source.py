@@ -21,9 +21,17 @@ from roberta_hub.checkpoint.fetch.catalogue import (
     suggestions,
 )
 from roberta_hub.checkpoint.fetch.download import fetch_model
+from roberta_hub.checkpoint.fetch.owners import full_name
 from roberta_hub.checkpoint.fetch.records import Record, available_models
+from roberta_hub.checkpoint.fetch.repositories import Repository
 from roberta_hub.checkpoint.foreign import ADAPTER, instead
-from roberta_hub.errors import CheckpointError, InputError, Remedy, UnknownNameError
+from roberta_hub.errors import (
+    CheckpointError,
+    DownloadError,
+    InputError,
+    Remedy,
+    UnknownNameError,
+)
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
 from roberta_hub.formats.adapters import adapter_in, adapter_of, base_of, is_alone, no_base, unsaid
@@ -31,6 +39,7 @@ from roberta_hub.formats.fairseq import FAIRSEQ
 from roberta_hub.formats.format import CheckpointSource, folder_of
 from roberta_hub.formats.huggingface import HUGGINGFACE
 from roberta_hub.formats.ours import OURS, is_ours
+from roberta_hub.formats.repository import fetch_named
 from roberta_hub.formats.sentence_transformers import MODULES_FILE
 from roberta_hub.formats.shards import CONFIGS
 from roberta_hub.other_names import task_advice
@@ -39,8 +48,6 @@ FORMATS = (FAIRSEQ, OURS, HUGGINGFACE)
 """All formats. A folder with a model.pt is fairseq's, whatever else is there."""
 RUN_FILES = ("best", "last")
 """Folders in which a training run leaves models, the preferred one first."""
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-"""What a name at Hugging Face looks like: `owner/model`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,10 @@ class FoundCheckpoint:
     """Where dict.txt is looked for first; None where random weights are wanted."""
     adapter: Folder | None = None
     """The folder of a LoRA adapter that is to be merged; None: none is."""
+    repository: Repository | None = None
+    """What the name means at Hugging Face; None for a path, and for a name of the catalogue."""
+    renames: bool = False
+    """Whether the name means this commit from now on, once the model is loaded."""
 
 
 def find_source(
@@ -66,6 +77,7 @@ def find_source(
     force: bool,
     progress: bool,
     adapter: bool | None = None,
+    revision: str | None = None,
 ) -> FoundCheckpoint:
     """Resolve a name or a path to its files, downloading them if needed.
 
@@ -77,13 +89,16 @@ def find_source(
         force: fetch a named model again.
         progress: show a bar while downloading.
         adapter: merge a LoRA adapter that is there, or load its base alone; None: refuse it.
+        revision: of a name at Hugging Face; None: the commit that is pinned, or else the newest.
 
     Raises:
         CheckpointError: there is no such model, or an adapter of which nothing is said, or
             `adapter` is True and there is none.
+        UnknownNameError: no such model, or no such revision.
+        DownloadError: a file cannot be had.
     """
-    record = find_record(name)
-    merged = None
+    record, full = meaning(name, revision)
+    merged, repository = None, None
     if record is not None and file not in (None, CHECKPOINT_FILE):
         raise CheckpointError(
             f"{record.name} has one checkpoint, and checkpoint_file={file[:200]!r} names another; "
@@ -92,7 +107,17 @@ def find_source(
     if record is not None and not pretrained:
         return FoundCheckpoint(record, source=None, data=None)
     if record is None:
-        path = _path(name, pretrained)
+        if full is None:
+            path: Path | Folder = _path(name, pretrained)
+        elif pretrained:
+            repository, path = fetch_named(
+                full, revision, file, adapter, force=force, progress=progress
+            )
+        else:
+            raise InputError(
+                f"pretrained=False builds a model of available_models(), and {name!r} is none: its "
+                "shape is known by its files at Hugging Face"
+            )
         merged, source = _with_adapter(path, file, adapter)
         if source is None and merged is not None:
             record, source = _base(merged, path, force=force, progress=progress)
@@ -110,12 +135,55 @@ def find_source(
     if adapter and merged is None:
         raise CheckpointError(f"{name} holds no {ADAPTER}, so there is no adapter to merge")
     return FoundCheckpoint(
-        record, source, _data_folder(source.folder, data), merged if adapter else None
+        record,
+        source,
+        _data_folder(source.folder, data),
+        merged if adapter else None,
+        repository,
+        renames=revision is not None,
+    )
+
+
+def meaning(name: str, revision: str | None = None) -> tuple[Record | None, str | None]:
+    """Tell what a name means.
+
+    A path that exists wins over every name but the catalogue's own, which are fairseq's.
+
+    Args:
+        name: of a model, or a path.
+        revision: of a name at Hugging Face; None: none is asked for.
+
+    Returns:
+        (its record in the catalogue, its name at Hugging Face with its owner); both None: a path,
+        or nothing that is known.
+
+    Raises:
+        InputError: a revision is asked for, and the name is a path or the catalogue's own.
+    """
+    record, exists = find_record(name), bool(name) and os.path.exists(name)
+    if record is not None and exists and name in record.elsewhere:
+        record = None
+    if revision is None:
+        return (record, None) if record is not None or exists else (None, full_name(name))
+    if record is None:
+        if exists:
+            raise _no_revision(f"{name!r} is a path", revision)
+        return None, full_name(name)
+    owned = next((known for known in record.elsewhere if "/" in known), None)
+    if name not in record.elsewhere or owned is None:
+        has = f"; {owned} has some" if owned else ""
+        raise _no_revision(f"{name} is a name of the catalogue{has}", revision)
+    return None, owned
+
+
+def _no_revision(what: str, revision: str) -> InputError:
+    return InputError(
+        f"revision={revision[:100]!r} is one of a model at Hugging Face, OWNER/NAME, and {what}"
     )
 
 
 def _with_adapter(
-    path: Path, file: str | None, adapter: bool | None
+    path: Path | Folder, file: str | None, adapter: bool | None
 ) -> tuple[Folder | None, CheckpointSource | None]:
     """Resolve a path, and find the adapter in its folder.
 
@@ -139,17 +207,23 @@ def _with_adapter(
 
 
 def _base(
-    adapter: Folder, path: Path, *, force: bool, progress: bool
+    adapter: Folder, path: Path | Folder, *, force: bool, progress: bool
 ) -> tuple[Record | None, CheckpointSource]:
     """Return the base that an adapter without one names."""
-    name = base_of(adapter)
-    if find_record(name) is None and not os.path.isdir(name):
-        raise no_base(
-            adapter, f"{brief(name)} is neither a folder here nor a name of available_models()"
+    name, revision = base_of(adapter)
+    if find_record(name) is None and not os.path.isdir(name) and full_name(name) is None:
+        raise no_base(adapter, f"{brief(name)} is neither a folder here nor the name of a model")
+    try:
+        found = find_source(
+            name, None, ".", pretrained=True, force=force, progress=progress, revision=revision
         )
-    found = find_source(name, None, ".", pretrained=True, force=force, progress=progress)
+    except (UnknownNameError, InputError) as error:
+        raise no_base(adapter, f"{brief(name)}: {error}") from None
+    except DownloadError as error:
+        error.within(f"the base of the LoRA adapter in {adapter}")
+        raise
     assert found.source is not None
-    folder = Folder(path if path.is_dir() else path.parent)
+    folder = path if isinstance(path, Folder) else Folder(path if path.is_dir() else path.parent)
     if folder.has(MODULES_FILE) and not is_ours(folder):
         return found.record, replace(found.source, sentences=folder)
     return found.record, found.source
@@ -177,15 +251,6 @@ def _unknown(name: str) -> UnknownNameError:
     """Make the error for what is neither a name nor a path."""
     near = suggestions(name)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    if _REPOSITORY.fullmatch(name):
-        fetch = f"pip install huggingface_hub; hf download {name} --local-dir FOLDER"
-        return UnknownNameError(
-            f"no path {name!r}, and no model of that name is known here; {hint}any other "
-            "repository of Hugging Face is fetched by its own command and loaded by its path",
-            remedy=Remedy(
-                f"{fetch}; load_model('FOLDER')", f"{fetch}; then FOLDER in place of the name"
-            ),
-        )
     what = f"no model and no path {name[:500]!r}"
     if advice := task_advice(name):
         return UnknownNameError(what, remedy=advice)
@@ -205,7 +270,8 @@ def _unknown(name: str) -> UnknownNameError:
         )
     names = ", ".join(available_models()[:5])
     return UnknownNameError(
-        f"{what}; {hint}a path must exist and be readable; names are {names}",
+        f"{what}; {hint}a path must exist and be readable; names are {names}, and OWNER/NAME of a "
+        "model at Hugging Face",
         remedy=Remedy("available_models() lists more", "`roberta-hub models` lists more"),
     )
 
@@ -219,7 +285,7 @@ def _data_folder(folder: Folder, data: str) -> Folder:
     return folder if path == os.path.normpath(folder) else Folder(path)
 
 
-def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
+def resolve(path: Path | Folder, checkpoint_file: str | None = None) -> CheckpointSource:
     """Resolve a path.
 
     A file is read itself, whatever else its folder has. In a directory `checkpoint_file` is read.
@@ -227,7 +293,8 @@ def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
     model of a training run.
 
     Args:
-        path: a file or a directory, which exists; an archive is unpacked into our cache.
+        path: a file or a directory, which exists, or a folder of which some files count; an archive
+            is unpacked into our cache.
         checkpoint_file: a file in the directory or archive; of several, joined by os.pathsep, the
             first.
 
@@ -235,8 +302,8 @@ def resolve(path: Path, checkpoint_file: str | None = None) -> CheckpointSource:
         CheckpointError: there is no such file, or none that can be chosen; the message lists what
             is there.
     """
-    if path.is_dir():
-        folder = Folder(path)
+    if isinstance(path, Folder) or path.is_dir():
+        folder = path if isinstance(path, Folder) else Folder(path)
         if checkpoint_file is None:
             return _in_folder(folder)
         return _of_file(_named(folder, checkpoint_file), folder)

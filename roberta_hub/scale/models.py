@@ -69,28 +69,40 @@ class LoadedModel:
 
 
 def load_once(
-    model: str, device: str | None, dtype: str | None, optimize: Optimize | None
+    model: str,
+    revision: str | None,
+    device: str | None,
+    dtype: str | None,
+    optimize: Optimize | None,
 ) -> LoadedModel:
     """Load a model, or return the cached one.
 
     Args:
         model: name or path.
+        revision: of a model at Hugging Face; None: what its name means on this machine.
         device: see `load_model`.
         dtype: of the weights.
         optimize: None, "float32", "int8", "bfloat16" or "auto".
     """
     with _lock:  # several threads of an engine share one
-        return _load(model, device, dtype, optimize)
+        return _load(model, revision, device, dtype, optimize)
 
 
 @functools.lru_cache(maxsize=MODELS_KEPT)
 def _load(
-    model: str, device: str | None, dtype: str | None, optimize: Optimize | None
+    model: str,
+    revision: str | None,
+    device: str | None,
+    dtype: str | None,
+    optimize: Optimize | None,
 ) -> LoadedModel:
-    from roberta_hub.hub import load_model
+    from roberta_hub.hub import load_commit, load_model
     from roberta_hub.inference.optimize import optimize as prepare
 
-    roberta = load_model(model, device=device, dtype=dtype, progress=False).eval()
+    if revision is None:
+        roberta = load_model(model, device=device, dtype=dtype, progress=False).eval()
+    else:
+        roberta = load_commit(model, revision, device=device, dtype=dtype).eval()
     if optimize is not None:  # not by its method, which advises faster dtypes
         wanted = None if optimize == "float32" else optimize
         roberta.optimized = prepare(roberta.model, roberta.tokenizer, wanted)

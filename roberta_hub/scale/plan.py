@@ -43,6 +43,8 @@ class Plan:
     format: str
     files: tuple[SourceFile, ...]
     units: tuple[WorkUnit, ...]
+    named: tuple[str, str] | None = None
+    """Name and commit of a model at Hugging Face; None: the model is another's, or a path."""
 
     @property
     def fingerprint(self) -> str:
@@ -76,9 +78,11 @@ def collect_settings(
         threads: of a worker.
         unit_rows: approximate rows per unit.
     """
+    arguments = verb.arguments()
+    del arguments["revision"]  # the digest stands for it
     settings = {
         "verb": verb.verb,
-        **verb.arguments(),
+        **arguments,
         "threads": threads,
         "model": digest,
         "unit_rows": unit_rows,
@@ -97,16 +101,22 @@ def lake_digest(settings: dict[str, Any], files: Sequence[SourceFile]) -> str:
     return hashlib.sha256(json.dumps(every, sort_keys=True).encode()).hexdigest()
 
 
-def make_plan(settings: dict[str, Any], source_schema: SourceSchema, source: LakeSource) -> Plan:
+def make_plan(
+    settings: dict[str, Any],
+    source_schema: SourceSchema,
+    source: LakeSource,
+    named: tuple[str, str] | None = None,
+) -> Plan:
     """Plan the units of a source.
 
     Args:
         settings: of `collect_settings`.
         source_schema: of the files.
         source: the files.
+        named: name and commit of a model at Hugging Face; None: it is another's, or a path.
     """
     units = plan_units(source, source_schema, settings["unit_rows"])
-    return Plan(settings, source_schema, source.format, source.files, tuple(units))
+    return Plan(settings, source_schema, source.format, source.files, tuple(units), named)
 
 
 def check_same(plan: Plan, settings: dict[str, Any], source: LakeSource, where: str) -> None:
@@ -171,6 +181,7 @@ def save(plan: Plan, system: Any, folder: str) -> bool:
     content = {
         "plan": PLAN_VERSION,
         "about": plan.settings,
+        "named": plan.named,
         "source": {
             "format": plan.format,
             "text": source_schema.text,
@@ -209,7 +220,9 @@ def load(system: Any, folder: str) -> Plan | None:
         )
         files = tuple(SourceFile(*file) for file in source["files"])
         units = tuple(_units(files, content["units"]))
-        return Plan(content["about"], source_schema, source["format"], files, units)
+        name, commit = content.get("named") or (None, None)  # which 0.2.0 did not write
+        named = None if name is None else (str(name), str(commit))
+        return Plan(content["about"], source_schema, source["format"], files, units, named)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(
             f"{folder}/{PLAN_FILE} is no plan of a lake ({str(error)[:100]}); give another target"

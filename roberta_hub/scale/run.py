@@ -143,6 +143,7 @@ def lake(
         folder = folder_of(path)
         _check_target(files, system, folder, path)
         plan = plans.load(system, folder)
+        verb, named = _at_one_commit(verb, plan)
         source_schema = find_schema(files, verb.text, kept)
         plain = verb.replace(
             text=source_schema.text, device=None, optimize=None
@@ -167,7 +168,7 @@ def lake(
         if same and (report := finished()):
             discard(folder, path)
             return _checked(report, verb)
-        plan = plan or _begin(system, folder, settings, source_schema, files)
+        plan = plan or _begin(system, folder, settings, source_schema, files, named)
         plans.check_same(plan, settings, files, folder)
 
         job = plan.job(files, system, folder, verb)
@@ -274,12 +275,36 @@ def _check_target(source: LakeSource, system: Any, folder: str, path: str) -> No
         raise InputError(f"{folder} is a file; give a folder, or a name that ends in .parquet")
 
 
+def _at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str, str] | None]:
+    """Say the commit of a model at Hugging Face, so that every worker takes the same.
+
+    A lake that was begun goes on at the commit of its plan, whatever the name means by now.
+
+    Returns:
+        (the verb, the name and the commit; None: the model is another's, or a path).
+    """
+    from roberta_hub.formats.source import meaning  # takes torch
+
+    _, name = meaning(verb.model, verb.revision)
+    if name is None:
+        return verb, None
+    begun = None if plan is None or verb.revision is not None else plan.named
+    if begun is not None and begun[0] == name:
+        commit = begun[1]
+    else:
+        from roberta_hub.formats.repository import commit_of
+
+        commit = commit_of(name, verb.revision)
+    return verb.replace(revision=commit), (name, commit)
+
+
 def _begin(
     system: Any,
     folder: str,
     settings: dict[str, Any],
     source_schema: SourceSchema,
     files: LakeSource,
+    named: tuple[str, str] | None,
 ) -> Plan:
     """Write the plan of the lake; if another driver was first, use its plan."""
     names = list_files(system, folder)
@@ -289,7 +314,7 @@ def _begin(
             f"{folder} holds {short_repr(others[0])} and no plan of a lake; give a folder of its "
             "own"
         )
-    plan = plans.load(system, folder) or plans.make_plan(settings, source_schema, files)
+    plan = plans.load(system, folder) or plans.make_plan(settings, source_schema, files, named)
     if is_local(system):
         os.makedirs(folder, exist_ok=True)
     plans.save(plan, system, folder)

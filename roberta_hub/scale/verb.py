@@ -50,6 +50,7 @@ Vectors = Literal["float32", "float16"]
 MAX_THREADS = 1024
 _ARGUMENTS = (
     "model",
+    "revision",
     "text",
     "optimize",
     "vectors",
@@ -95,6 +96,7 @@ class Verb:
         verb: str,
         model: str | os.PathLike[str] = "roberta.tiny",
         *,
+        revision: str | None = None,
         text: str | Sequence[str] | None = None,
         optimize: Optimize | None = None,
         device: str | None = None,
@@ -111,6 +113,9 @@ class Verb:
             verb: classify, zero_shot, embed, features, similarity, score, fill_mask, tag, answer,
                 choose or rank: the methods of `RobertaHubInterface` that answer row by row.
             model: a name or a path, as `load_model` takes it; a path that every machine sees.
+            revision: of a model at Hugging Face: a branch, a tag or a commit, the same for every
+                machine. None: the commit that the name means there; `lake` takes that of the
+                machine that begins it for all.
             text: the column with the texts, or two for pairs. `answer` takes question and context,
                 `choose` a text and then its options, unless `options` names the same for all. None
                 takes the column `text`, or the only one.
@@ -141,6 +146,7 @@ class Verb:
             )
         path = path_text("model", model)
         self.model = os.path.abspath(path) if os.path.exists(path) else path
+        self.revision = None if revision is None else text_of("revision", revision)
         self.text = _columns(text)
         one_of("optimize", optimize, (None, "float32", "int8", "bfloat16", "auto"))
         one_of("vectors", vectors, VECTOR_DTYPES)
@@ -308,7 +314,7 @@ class Verb:
 
     def _loaded(self) -> LoadedModel:
         with with_threads(self.threads or 1):
-            return load_once(self.model, self.device, self.dtype, self.optimize)
+            return load_once(self.model, self.revision, self.device, self.dtype, self.optimize)
 
     def _check_count(self) -> None:
         question = QUESTIONS[self.verb]

@@ -29,6 +29,7 @@ from roberta_hub.checkpoint.fetch.cache import (
 )
 from roberta_hub.checkpoint.fetch.catalogue import DOWNLOADED_MODELS
 from roberta_hub.checkpoint.fetch.digests import known_digests
+from roberta_hub.checkpoint.fetch.repositories import fault_of, pinned_repositories, pins
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import abandoned, read_json
@@ -50,6 +51,9 @@ ENVIRONMENT_VARIABLES = (
     download.OFFLINE_ENV,
     http.MIRROR_ENV,
     download.ENDPOINT_ENV,
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_OFFLINE",
     "CUDA_VISIBLE_DEVICES",
     "OMP_NUM_THREADS",
     kernels.PIN_VARIABLE,
@@ -74,7 +78,10 @@ REQUIRED_PACKAGES = (
     "click",
 )
 """Packages without which something fails."""
-PACKAGES = (*REQUIRED_PACKAGES, "sentencepiece", "numpy", "spacy", "fairseq", "transformers")
+PACKAGES = (
+    *REQUIRED_PACKAGES,
+    *("sentencepiece", "huggingface_hub", "numpy", "spacy", "fairseq", "transformers"),
+)
 
 
 def doctor(*, verify: bool = False) -> int:
@@ -193,6 +200,9 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
             kept = [path.stat().st_size for path in folder.glob("*.safetensors")]
             yield f"  {folder.name}: safetensors copies of {len(kept)} pickles, {_size(sum(kept))}"
             continue
+        if folder == pins():
+            yield from _names(problems, verify)
+            continue
         shown = clean(folder)
         leftover = re.fullmatch(r"\.(?:incomplete|old)-(.+)~\w+", folder.name)
         if leftover and (
@@ -217,6 +227,24 @@ def _cache(problems: list[str], verify: bool) -> Iterator[str]:
             yield f"  {record.name}: also as an archive in torch.hub's cache: {clean(found)}"
     try:
         known_digests()
+    except RobertaHubError as error:
+        problems.append(clean(error))
+
+
+def _names(problems: list[str], verify: bool) -> Iterator[str]:
+    """Say which models at Hugging Face are pinned, and whether their files are as they were."""
+    try:
+        for found in pinned_repositories():
+            if (bad := fault_of(found, hashed=verify)) is not None:
+                again = f"roberta-hub download --force {found.name}"
+                problems.append(clean(f"{bad}: it is not what the hub lists; {again}"))
+            elif all((found.folder / name).exists() for name in found.checked):
+                state = "complete, verified" if verify else "complete"
+                yield clean(f"  {found.label}: {state}, in {found.folder}")
+            else:
+                yield clean(
+                    f"  {found.label}: not in {found.folder}, and fetched when it is loaded"
+                )
     except RobertaHubError as error:
         problems.append(clean(error))
 

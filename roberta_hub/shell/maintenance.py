@@ -18,53 +18,53 @@ MODEL_FORMATS = ("fairseq", "huggingface", "roberta_hub")
 @click.command(
     epilog=examples(
         "roberta-hub models",
+        "roberta-hub models roberta.base bert-base-uncased",
         "roberta-hub models | grep MIT",
     )
 )
-def models() -> int:
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_model)
+def models(names: Sequence[str]) -> int:
     """List the models that can be loaded by name, with their size and licence.
 
-    The last column says whether a model is in the cache, or in a place that is looked in too.
+    These are the catalogue, and the models at Hugging Face that were loaded or downloaded here by
+    name. The last column says whether a model is in the cache, at which commit, or in a place that
+    is looked in too. With NAMEs, of any models, these alone are listed; of one that is not here the
+    settings are fetched, and no weights.
     """
     from roberta_hub.shell import models as work
 
-    return work.models()
+    return work.models(names)
 
 
 @click.command(
     epilog=examples(
         "roberta-hub download roberta.tiny",
-        "roberta-hub download roberta.base roberta.large",
+        "roberta-hub download roberta.base deepset/roberta-base-squad2",
+        "roberta-hub download --update deepset/roberta-base-squad2",
     )
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_model)
 @click.option("--force", is_flag=True, help="Fetch it again where there is a copy.")
-def download(names: Sequence[str], force: bool) -> int:
+@click.option(
+    "--update",
+    is_flag=True,
+    help="Of a model at Hugging Face: fetch the newest commit, which the name means from then on.",
+)
+@click.option(
+    "--revision",
+    metavar="NAME",
+    help="Of a model at Hugging Face: a branch, a tag or a commit, which the name means from then "
+    "on.",
+)
+def download(names: Sequence[str], force: bool, update: bool, revision: str | None) -> int:
     """Fetch models into the cache, so that they load without a network.
 
-    Each NAME is one that `roberta-hub models` lists. What is printed is the folder of each model.
+    Each NAME is one that `roberta-hub models` lists, or OWNER/NAME of a model at Hugging Face. What
+    is printed is the folder of each model.
     """
-    from roberta_hub.checkpoint.fetch.catalogue import (
-        bundled_path,
-        find_record,
-        is_bundled,
-        suggestions,
-    )
-    from roberta_hub.checkpoint.fetch.download import fetch_model
-    from roberta_hub.errors import UnknownNameError
-    from roberta_hub.terminal import clean
+    from roberta_hub.shell import models as work
 
-    records = []
-    for name in names:  # all of them before the first download
-        if (record := find_record(name)) is None:
-            near = suggestions(name)
-            hint = f"did you mean {' or '.join(near)}? " if near else ""
-            raise UnknownNameError(f"no model {name!r}; {hint}roberta-hub models lists all names")
-        records.append(record)
-    for record in records:
-        folder = bundled_path(record) if is_bundled(record) else fetch_model(record, force=force)
-        click.echo(clean(folder))
-    return 0
+    return work.download(names, force=force, update=update, revision=revision)
 
 
 @click.command(

@@ -148,7 +148,8 @@ _SHARED_OPTIONS = (
         "--model",
         metavar="MODEL",
         shell_complete=complete_model,
-        help=f"A name of `roberta-hub models`, a folder or a file.  [default: {DEFAULT_MODEL}]",
+        help="A name of `roberta-hub models`, OWNER/NAME at Hugging Face, a folder or a file.  "
+        f"[default: {DEFAULT_MODEL}]",
     ),
     click.option("--device", metavar="NAME", help="cuda, mps, cpu, or auto."),
     click.option(

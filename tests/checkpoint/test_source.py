@@ -202,7 +202,7 @@ def test_text_is_called_text(tmp_path: Path, content: bytes, word: str):
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("facebook/roberta.base", "roberta.base"),
+        ("facebook_roberta.base", "roberta.base"),
         ("roberta.large.tar.gz", "roberta.large"),
     ],
 )
