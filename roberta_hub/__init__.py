@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from roberta_hub.settings import SentenceSettings, ZeroShotSettings
     from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
+    from roberta_hub.verification.compare import compare
+    from roberta_hub.verification.verify import verify
 
 __version__ = "0.2.0"
 
@@ -43,8 +45,10 @@ __all__ = [
     "ZeroShotSettings",
     "available_models",
     "collate_tokens",
+    "compare",
     "fit",
     "load_model",
+    "verify",
 ]
 
 _HOMES = {
@@ -64,8 +68,10 @@ _HOMES = {
     "ZeroShotSettings": "roberta_hub.settings",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
+    "compare": "roberta_hub.verification.compare",
     "fit": "roberta_hub.train.fitting.fit",
     "load_model": "roberta_hub.hub",
+    "verify": "roberta_hub.verification.verify",
 }
 """The module of each public name, as the imports above say it to type checkers."""
 

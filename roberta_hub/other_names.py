@@ -230,7 +230,6 @@ COMMANDS = {
     "unmask": ("fill-mask",),
     "vectorize": ("embed",),
     "vectors": ("embed",),
-    "verify": ("scan", "doctor"),
 }
 """What people type for a command of the shell, each with the commands that do it."""
 WRITERS = ("chat", "complete", "generate", "paraphrase", "summarise", "summarize", "translate")

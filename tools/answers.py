@@ -3,9 +3,9 @@
     python tools/answers.py             # tells which printed answers are no longer true
     python tools/answers.py --write     # writes today's: after new weights for roberta.tiny
 
-In README.md and docs/shell.md a `python` block is a script and an `sh` block a shell's input. They
-run in an empty folder as they stand, one after another; lines that begin with `# ` after a
-statement, or after a command, are what it prints. In docs/ the examples are doctests.
+On the pages of `PAGES` a `python` block is a script and an `sh` block a shell's input. They run in
+an empty folder as they stand, one after another; lines that begin with `# ` after a statement, or
+after a command, are what it prints. In other pages of docs/ the examples are doctests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs/shell.md", ROOT / "docs/tables.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs/shell.md",
+    ROOT / "docs/tables.md",
+    ROOT / "docs/verify.md",
+)
 """Those whose blocks are run as they stand. Other pages of docs/ have doctests."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SET_UP = ("git clone ", "pip install ")

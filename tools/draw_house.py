@@ -30,6 +30,7 @@ SAYS = {
     "export": "model → ONNX, torch",
     "train": "texts → weights",
     "scale": "tables → tables",
+    "verification": "ours beside theirs",
     "fairseq_bridge": "models both ways",
     "shell": "the command",
 }

@@ -71,15 +71,37 @@ def embed(
         texts = [_with_prompt(text, prompt) for text in texts]
     windows, firsts, which = runner.encode(texts)
     skip = _unpooled(runner, settings, prompt, windows, firsts)
+    vectors = embed_windows(runner, windows, settings, skip=skip, width=width)
+    kept = settings.truncate_dim if truncate_dim is None else None  # the caller's counts
+    return vectors[:, :kept][which]
+
+
+def embed_windows(
+    runner: Runner,
+    windows: Sequence[Windows],
+    settings: SentenceSettings,
+    *,
+    skip: int = 0,
+    width: int | None = None,
+) -> Tensor:
+    """Compute one vector of each text whose ids are known.
+
+    Args:
+        runner: of the model.
+        windows: of the texts.
+        settings: of the model.
+        skip: tokens at the start of each text that are not pooled.
+        width: how many numbers are kept before vectors get length 1; None: all.
+
+    Returns:
+        (len(windows), C) on the model's device.
+    """
     vectors = pooled(runner, windows, settings.pooling, skip=skip)
     if settings.layers:
         with evaluating(runner.model):
             vectors = through_layers(runner.model, settings.layers, vectors)
     vectors = vectors[:, :width]
-    if settings.normalize:
-        vectors = F.normalize(vectors, dim=-1)
-    kept = settings.truncate_dim if truncate_dim is None else None  # the caller's counts
-    return vectors[:, :kept][which]
+    return F.normalize(vectors, dim=-1) if settings.normalize else vectors
 
 
 def _unpooled(

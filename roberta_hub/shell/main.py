@@ -38,6 +38,10 @@ VERBS_BY_SECTION = {
         "fit": "a classifier of your own from a table of texts and labels",
         "train": "pre-train or fine-tune, with every setting; see train --help",
     },
+    "is it right": {
+        "verify": "a model beside a peer: an export, a folder, a server; faults are named",
+        "compare": "a new model beside an old one, on the rows of a table",
+    },
     "files and installation": {
         "models": "names, sizes, and which are in the cache",
         "download": "fetch models into the cache",
@@ -62,8 +66,8 @@ examples:
 
 Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --column NAME), or
 the lines of standard input. Results go to standard output, all else to standard error. The exit
-status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; scan, doctor and
-pin say in their help what theirs means.
+status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; verify, compare,
+scan, doctor and pin say in their help what theirs means.
 
 Completion: eval "$(_ROBERTA_HUB_COMPLETE=bash_source roberta-hub)", zsh_source and fish_source.
 """
@@ -234,6 +238,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import fit
 
         return fit
+    if name in ("verify", "compare"):
+        from roberta_hub.shell import verify
+
+        return verify
 
     from roberta_hub.shell import maintenance
 

@@ -35,9 +35,10 @@ FLOORS = {
     "fairseq_bridge": 6,
     "train": 6,
     "scale": 6,
-    "shell": 7,
-    "__main__": 8,
-    "__init__": 8,
+    "verification": 7,
+    "shell": 8,
+    "__main__": 9,
+    "__init__": 9,
 }
 STAIRS = {
     ("config", "errors"),

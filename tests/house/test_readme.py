@@ -31,7 +31,7 @@ ENVIRONMENT = dict(os.environ)
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("page", ["README.md", "docs/shell.md", "docs/tables.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/shell.md", "docs/tables.md", "docs/verify.md"])
 def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) -> None:
     """In an empty folder, with nothing injected. New weights? `python tools/answers.py --write`."""
     assert ROOT / page in answers.PAGES

@@ -18,15 +18,17 @@ import torch
 from checkpoint.archives import pack, regular
 from checkpoint.server import Server, body
 from shell.running import Run, runner, write_model
+from verification.peers_at_fault import served
 
+import roberta_hub
 from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.shell.main import _EXAMPLES, VERBS, verb
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
 MEMBERS = regular("m/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
-OTHER = ("train", "fit")
-"""Verbs whose examples train for minutes: see the end of this file."""
+OTHER = ("train", "fit", "verify")
+"""Verbs whose examples train for minutes, or need a server: see the end of this file."""
 STUB = """#!/bin/sh
 printf '%s\\0' "$@" > "$CAPTURED/arguments"
 cat > "$CAPTURED/stdin"
@@ -65,9 +67,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = write_model(place / "models" / "model")
     here = place / "here"
     here.mkdir()
-    for name in ("mine", "ner", "squad", "race", "reranker"):
+    for name in ("mine", "newer", "ner", "squad", "race", "reranker"):
         (here / name).symlink_to(model)
-    (here / "reviews.csv").write_text('text,stars\n"Good, very good.",5\nLate again.,1\n')
+    (here / "reviews.csv").write_text(
+        'text,stars\n"Good, very good.",5\nLate again.,1\nIt was fine.,5\n'
+    )
+    (here / "moods.csv").write_text("text,label\nGoal!,sport\nA fine film.,art\n")
     (here / "questions.csv").write_text("question,context\nWho wrote it?,Ada wrote it.\n")
     (here / "found.csv").write_text("query,text\nlate delivery,It came a week late.\n")
     for name in ("corpus.txt", "reviews.txt"):
@@ -183,3 +188,23 @@ def test_train_knows_all_that_its_examples_set() -> None:
     for line in lines:
         _, _, settings = line.partition(" train ")
         compose(shlex.split(settings))
+
+
+@pytest.mark.parametrize("line", examples(verb("verify").epilog or ""))
+def test_verify_runs_on_what_it_names(line: str, run: Run, folder: Path) -> None:
+    pytest.importorskip("onnxscript", reason="no onnxscript; pip install '.[onnx]'")
+    arguments, _ = read_by_bash(line, folder)
+    mine = roberta_hub.load_model("mine")
+    if "http" not in line:
+        mine.export("mine-onnx")
+        status, out, err = run(*arguments)
+    else:
+
+        def answer(texts: list[str], normalize: bool) -> list[list[float]]:
+            found: list[list[float]] = mine.features(texts, pooling="mean", truncate=True).tolist()
+            return found
+
+        with served(answer) as root:
+            there = [part.replace("http://localhost:8080", root) for part in arguments]
+            status, out, err = run(*there)
+    assert status == 0 and "as mine does: the same" in out, (out, err)

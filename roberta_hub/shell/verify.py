@@ -1,0 +1,184 @@
+"""Declares `roberta-hub verify` and `compare`: a model beside a peer, or beside an old one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roberta_hub.shell.options import complete_model, examples, parse_list
+
+if TYPE_CHECKING:
+    from roberta_hub.verification.comparison import Comparison
+    from roberta_hub.verification.records import Verification
+
+REPORTS = ("text", "json", "markdown")
+
+
+@click.command(
+    epilog=examples(
+        "roberta-hub verify mine --against mine-onnx/model.onnx",
+        "roberta-hub verify mine --against http://localhost:8080/embed",
+    )
+)
+@click.argument("model", shell_complete=complete_model)
+@click.option(
+    "--against",
+    "peer",
+    required=True,
+    metavar="FILE|FOLDER|URL",
+    help="An ONNX file; a folder, for transformers and sentence-transformers; the address of a "
+    "server of sentence vectors (/embed, /v1/embeddings); a .gguf file.",
+)
+@click.option(
+    "-i",
+    "--input",
+    "source",
+    type=click.Path(),
+    metavar="FILE",
+    help="Ask about these texts too: one a line, or a table's column.",
+)
+@click.option(
+    "-c", "--column", callback=parse_list, metavar="NAME", help="The column of a table's texts."
+)
+@click.option(
+    "--least-cosine",
+    type=click.FloatRange(0, 1),
+    metavar="COSINE",
+    help="Under which an answer in less precision is a failure. Without it: 0.99.",
+)
+@click.option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+def verify(
+    model: str,
+    peer: str,
+    source: str | None,
+    column: tuple[str, ...],
+    least_cosine: float | None,
+    form: str,
+) -> int:
+    """Compare MODEL with a peer that should answer as it does, and name what the peer does not.
+
+    The exit status is 0 where the peer answers the same, in less precision too; 1 where it has a
+    fault or cannot be asked.
+    """
+    from roberta_hub.verification.verify import verify as verified
+
+    texts = None if source is None else _texts(source, column)
+    found = verified(model, peer, texts, least_cosine=least_cosine)
+    _write(found, form)
+    return 0 if found.ok else 1
+
+
+@click.command(
+    epilog=examples(
+        "roberta-hub compare mine newer -i reviews.csv --verb embed --by stars",
+        "roberta-hub compare mine newer -i moods.csv --format markdown",
+    )
+)
+@click.argument("old", shell_complete=complete_model)
+@click.argument("new", shell_complete=complete_model)
+@click.option(
+    "-i",
+    "--input",
+    "source",
+    required=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="The table: CSV, TSV, JSONL or Parquet.",
+)
+@click.option(
+    "--text",
+    callback=parse_list,
+    metavar="COLUMN",
+    help="Column of the texts; A,B of pairs. Without it: found by its name, or the only one.",
+)
+@click.option(
+    "--label", metavar="COLUMN", help="Column of the right labels. Without it: found by its name."
+)
+@click.option(
+    "--by", callback=parse_list, metavar="COLUMN", help="Columns whose values are slices: A,B."
+)
+@click.option("--head", metavar="NAME", help="The head of both, where they have several.")
+@click.option(
+    "--verb",
+    type=click.Choice(("classify", "embed")),
+    help="Without it: classify, where both have a head for it, else embed.",
+)
+@click.option(
+    "--header/--no-header",
+    default=True,
+    help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
+)
+@click.option("--truncate", is_flag=True, help="Cut texts that are too long.")
+@click.option(
+    "--most-changed",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Share of the answers that may change; more is a failure.",
+)
+@click.option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+def compare(
+    old: str,
+    new: str,
+    source: str,
+    text: tuple[str, ...],
+    label: str | None,
+    by: tuple[str, ...],
+    head: str | None,
+    verb: Any,
+    header: bool,
+    truncate: bool,
+    most_changed: float | None,
+    form: str,
+) -> int:
+    """Compare the model NEW with the model OLD on the rows of a table: did it get worse?
+
+    The exit status is 1 where NEW is worse, on all rows or on a slice, and not by chance; or where
+    more answers changed than may; or where one of them cannot be asked. Else it is 0.
+    """
+    from roberta_hub.verification.compare import compare as compared
+
+    found = compared(
+        old,
+        new,
+        source,
+        text=text or None,
+        label=label,
+        by=by,
+        head=head,
+        verb=verb,
+        header=header,
+        truncate=truncate,
+    )
+    _write(found, form)
+    too_many = most_changed is not None and found.changed > most_changed
+    return 1 if found.worse or too_many else 0
+
+
+def _texts(source: str, columns: tuple[str, ...]) -> list[Any]:
+    """Texts of a file: a line each, or the rows of a table."""
+    from roberta_hub.shell.reading import open_source
+    from roberta_hub.verbs.question import Parts
+
+    found = []
+    for item in open_source(source, columns, Parts()).items:
+        if item is not None and item.fault is None:
+            found.append(item.texts[0] if len(item.texts) == 1 else item.texts)
+        elif item is not None and item.fault is not None:
+            from roberta_hub.errors import InputError
+
+            raise InputError(item.fault.why, place=item.where)
+    return found
+
+
+def _write(found: Verification | Comparison, form: str) -> None:
+    from roberta_hub.terminal import clean
+
+    if form == "json":
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+    elif form == "markdown":
+        click.echo(found.to_markdown())
+    else:
+        for line in str(found).splitlines():
+            click.echo(clean(line))

@@ -1,0 +1,369 @@
+"""Asks two models about the rows of a table: did the newer one get worse?"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from roberta_hub.arguments import one_of, short_repr
+from roberta_hub.errors import InputError, Remedy, RobertaHubError
+from roberta_hub.hub import load_model
+from roberta_hub.inference.batching import deduplicate
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.inference.embed import similarities
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.rows.columns import (
+    LABEL_COLUMNS,
+    PAIR_COLUMNS,
+    TEXT_COLUMNS,
+    find_columns,
+    text_columns,
+)
+from roberta_hub.rows.tables import Table, table_of
+from roberta_hub.settings import SentenceSettings
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.fitting.measures import calibration_error, reliability_bins
+from roberta_hub.verification.comparison import Changed, Comparison, Slice, Verb
+
+NEIGHBOURS = 10
+"""Nearest texts of a text that are compared."""
+_CHUNK = 1024
+"""Texts whose neighbours are found together."""
+_VERBS: tuple[Verb | None, ...] = (None, "classify", "embed")
+
+
+def compare(
+    old: RobertaHubInterface | str | os.PathLike[str],
+    new: RobertaHubInterface | str | os.PathLike[str],
+    table: Any,
+    *,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
+    by: str | Sequence[str] = (),
+    head: str | None = None,
+    verb: Literal["classify", "embed"] | None = None,
+    header: bool = True,
+    truncate: bool = False,
+) -> Comparison:
+    """Compare a new model with an old one on the rows of a table.
+
+    Models with a head are compared by their labels: how many flipped; and where the table has the
+    right labels, how often each is right, whether the difference could be chance (McNemar's exact
+    test), how well probabilities hold (ECE), and the surest new mistakes. Other models are compared
+    by vectors: how many of a text's nearest texts stayed.
+
+    Args:
+        old: a model, or its name or path.
+        new: another.
+        table: a path to CSV, TSV, JSONL or Parquet; a data frame, a dict of columns, a list of
+            dicts.
+        text: the column of the texts, or two of pairs; None: found by its name, or the only one.
+        label: the column of the right labels; None: the one column with a name such as "label";
+            where there is none, answers are compared with each other alone.
+        by: a column, or several, whose values are slices of the table that are judged by
+            themselves.
+        head: of both models; None: each model's own.
+        verb: "classify" or "embed"; None: classify, where both models have a head for it.
+        header: whether the first row of a CSV or TSV names the columns.
+        truncate: cut texts that are too long; else they are an error that names the row.
+
+    Returns:
+        A `Comparison`: `worse`, `flipped`, `slices`, `mistakes`; it prints as a report, and a
+        notebook draws it.
+
+    Raises:
+        InputError: a row without a text or label; right labels that neither model knows; a head
+            that answers with a number.
+        UnknownNameError: a column or head that is not there.
+
+    Example:
+        >>> import roberta_hub
+        >>> tiny = roberta_hub.load_model("roberta.tiny")
+        >>> rows = {"text": ["A dog ran.", "Goal!", "It rains."], "kind": ["a", "b", "a"]}
+        >>> found = roberta_hub.compare(tiny, tiny, rows, by="kind", verb="embed")
+        >>> found.worse, found.changed, [part.name for part in found.slices]
+        (False, 0.0, ['kind = a', 'kind = b'])
+    """
+    one_of("verb", verb, _VERBS)
+    names = [_name_of(old), _name_of(new)]
+    models = [_loaded(old), _loaded(new)]
+    rows = _read(table_of(table, header=header), text, label, by)
+    classifies = head is not None or all(model.model.classification_heads for model in models)
+    if verb == "embed" or (verb is None and not classifies):
+        return _by_vectors(names, models, rows, truncate)
+    return _by_labels(names, models, rows, head, truncate)
+
+
+def _loaded(model: RobertaHubInterface | str | os.PathLike[str]) -> RobertaHubInterface:
+    return model if isinstance(model, RobertaHubInterface) else load_model(model)
+
+
+def _name_of(model: RobertaHubInterface | str | os.PathLike[str]) -> str:
+    return model.source if isinstance(model, RobertaHubInterface) else os.fspath(model)
+
+
+# ---- rows ----
+
+
+@dataclass(frozen=True)
+class _Rows:
+    table: str
+    texts: list[Text]
+    where: list[str]
+    labels: list[str] | None
+    """Right ones; None: the table has none."""
+    slices: dict[str, list[int]]
+    """Numbers of the rows of each slice."""
+
+
+def _read(table: Table, text: Any, label: str | None, by: str | Sequence[str]) -> _Rows:
+    slices_by = [by] if isinstance(by, str) else list(by)
+    for column in slices_by:
+        table.check(column)
+    label = label or _label_column(table, slices_by)
+    columns = _text_columns(table, text) if label is None else find_columns(table, text, label)[0]
+    texts: list[Text] = []
+    where, labels = [], []
+    slices: dict[str, list[int]] = {}
+    for number, row in enumerate(table.rows()):
+        parts = tuple(row.text(column) for column in columns)
+        texts.append(parts[0] if len(parts) == 1 else parts)
+        where.append(row.where)
+        if label is not None:
+            labels.append(str(row.value(label)))
+        for column in slices_by:
+            slices.setdefault(f"{column} = {row.values.get(column)}", []).append(number)
+    if not texts:
+        raise InputError(f"{table.name} has no rows to compare on")
+    return _Rows(table.name, texts, where, labels if label is not None else None, slices)
+
+
+def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:
+    """The one column with a name that labels have; None: there is none."""
+    known = [c for c in table.columns if c.casefold() in LABEL_COLUMNS and c not in slices_by]
+    if len(known) > 1:
+        raise InputError(
+            f"{table.name}: {', '.join(known)} could each hold the right labels",
+            remedy=Remedy("say which with label=NAME", "say which with --label NAME"),
+        )
+    return known[0] if known else None
+
+
+def _text_columns(table: Table, text: Any) -> tuple[str, ...]:
+    """The columns of the texts of a table without labels."""
+    given = (text,) if isinstance(text, str) else tuple(text or ())
+    pairs = [pair for pair in PAIR_COLUMNS if {*pair} <= {*table.columns}]
+    named = [name for name in TEXT_COLUMNS if name in table.columns]
+    if not given and pairs:
+        return pairs[0]
+    if not given and len(named) == 1:
+        return (named[0],)
+    return text_columns(table.columns, given, table.name)
+
+
+# ---- labels ----
+
+
+def _by_labels(
+    names: Sequence[str],
+    models: Sequence[RobertaHubInterface],
+    rows: _Rows,
+    head: str | None,
+    truncate: bool,
+) -> Comparison:
+    answers = []
+    for name, model in zip(names, models, strict=True):
+        own = model._heads.find(head, "classification", "compare")
+        if len(model.head_labels(own)) < 2 or model.kinds.get(own) == "regression":
+            raise InputError(
+                f"head {own!r} of {short_repr(name)} gives a number, and compare takes labels",
+                remedy=Remedy("verb='embed' compares vectors", "--verb embed compares vectors"),
+            )
+        with _named(name):
+            answers.append(model.classify(rows.texts, own, truncate=truncate, progress=False))
+    old, new = answers
+    if rows.labels is not None:
+        _check_labels(rows, old + new)
+    given = [[_given(answer) for answer in answers] for answers in (old, new)]
+    flipped = [a != b for a, b in zip(*given, strict=True)]
+    parts = {"all rows": list(range(len(rows.texts))), **rows.slices}
+    slices = [_slice(name, own, rows, old, new, flipped) for name, own in parts.items()]
+    right = None if rows.labels is None else [_right(rows.labels, given[i]) for i in (0, 1)]
+    changed = [
+        Changed(
+            rows.texts[i],
+            rows.where[i],
+            given[0][i],
+            given[1][i],
+            new[i].score,
+            None if rows.labels is None else rows.labels[i],
+        )
+        for i in range(len(rows.texts))
+        if flipped[i] and (right is None or (right[0][i] and not right[1][i]))
+    ]
+    return Comparison(
+        names[0],
+        names[1],
+        rows.table,
+        "classify",
+        slices[0],
+        tuple(slices[1:]),
+        tuple(sorted(changed, key=lambda one: -one.score)),
+    )
+
+
+def _given(answer: Prediction) -> str:
+    """The label of an answer; of several labels all that apply."""
+    return answer.label if answer.labels is None else ", ".join(sorted(answer.labels))
+
+
+def _right(labels: Sequence[str], given: Sequence[str]) -> list[bool]:
+    return [label == own for label, own in zip(labels, given, strict=True)]
+
+
+def _check_labels(rows: _Rows, answers: Sequence[Prediction]) -> None:
+    """Refuse a table whose labels are in no model's language."""
+    assert rows.labels is not None
+    known = {label for answer in answers for label in answer.scores}
+    if answers[0].labels is not None:
+        return
+    if unknown := [label for label in dict.fromkeys(rows.labels) if label not in known]:
+        raise InputError(
+            f"{rows.table} has the label {short_repr(unknown[0])}, which neither model knows; they "
+            f"have {', '.join(sorted(known))[:300]}"
+        )
+
+
+def _slice(
+    name: str,
+    own: Sequence[int],
+    rows: _Rows,
+    old: Sequence[Prediction],
+    new: Sequence[Prediction],
+    flipped: Sequence[bool],
+) -> Slice:
+    count = len(own)
+    share = sum(flipped[i] for i in own) / count
+    if rows.labels is None:
+        return Slice(name, count, share)
+    labels = rows.labels
+    was, is_now = ([labels[i] == _given(answers[i]) for i in own] for answers in (old, new))
+    only_old = sum(a and not b for a, b in zip(was, is_now, strict=True))
+    only_new = sum(b and not a for a, b in zip(was, is_now, strict=True))
+    errors = [
+        calibration_error(reliability_bins([answers[i].score for i in own], right))
+        for answers, right in ((old, was), (new, is_now))
+    ]
+    accuracies = sum(was) / count, sum(is_now) / count
+    chance = mcnemar(only_old, only_new)
+    return Slice(name, count, share, accuracies, (only_old, only_new), chance, tuple(errors))  # type: ignore[arg-type]
+
+
+def mcnemar(only_old: int, only_new: int) -> float:
+    """Probability of a difference as large as this by chance: McNemar's exact test, two-sided.
+
+    Args:
+        only_old: rows that only the old model answers rightly.
+        only_new: rows that only the new one does.
+
+    Example:
+        >>> mcnemar(0, 0), mcnemar(1, 8), round(mcnemar(0, 10), 4)
+        (1.0, 0.0390625, 0.002)
+    """
+    count, less = only_old + only_new, min(only_old, only_new)
+    if count <= 1000:
+        tables = sum(math.comb(count, k) for k in range(less + 1))
+        return float(min(1.0, 2 * tables / 2**count))
+    logs = [
+        math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        for k in range(less + 1)
+    ]
+    most = max(logs)
+    total = most + math.log(sum(math.exp(log - most) for log in logs))
+    return min(1.0, math.exp(total + math.log(2) * (1 - count)))
+
+
+# ---- vectors ----
+
+
+def _by_vectors(
+    names: Sequence[str],
+    models: Sequence[RobertaHubInterface],
+    rows: _Rows,
+    truncate: bool,
+) -> Comparison:
+    firsts, which = deduplicate(rows.texts)
+    if len(firsts) < 3:
+        raise InputError(f"{rows.table} has {len(firsts)} texts; neighbours need three at least")
+    texts = [rows.texts[i] for i in firsts]
+    near = []
+    for name, model in zip(names, models, strict=True):
+        with _named(name):
+            vectors = model.embed(texts, truncate=truncate, progress=False)
+        settings = model.sentence or SentenceSettings()
+        near.append(neighbours(vectors, settings.similarity))
+    kept = [len({*a} & {*b}) / len(a) for a, b in zip(near[0], near[1], strict=True)]
+    lost = [1 - kept[which[i]] for i in range(len(rows.texts))]
+    parts = {"all rows": list(range(len(rows.texts))), **rows.slices}
+    slices = [
+        Slice(name, len(own), sum(lost[i] for i in own) / len(own)) for name, own in parts.items()
+    ]
+    changed = [
+        Changed(
+            texts[i],
+            rows.where[firsts[i]],
+            str(texts[near[0][i][0]]),
+            str(texts[near[1][i][0]]),
+            1 - kept[i],
+            None,
+        )
+        for i in range(len(texts))
+        if kept[i] < 1
+    ]
+    return Comparison(
+        names[0],
+        names[1],
+        rows.table,
+        "embed",
+        slices[0],
+        tuple(slices[1:]),
+        tuple(sorted(changed, key=lambda one: -one.score)),
+    )
+
+
+def neighbours(vectors: Tensor, similarity: str) -> list[list[int]]:
+    """Numbers of the nearest other vectors of each vector, nearest first.
+
+    Args:
+        vectors: (n, C)
+        similarity: of `settings.SIMILARITIES`.
+
+    Example:
+        >>> neighbours(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), "cosine")
+        [[1, 2], [0, 2], [1, 0]]
+    """
+    count = min(NEIGHBOURS, len(vectors) - 1)
+    found: list[list[int]] = []
+    for start in range(0, len(vectors), _CHUNK):
+        chunk = similarities(vectors[start : start + _CHUNK], vectors, similarity)
+        rows = torch.arange(len(chunk))
+        chunk[rows, rows + start] = -math.inf
+        found += chunk.topk(count).indices.tolist()
+    return found
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Name the model in an error of one of the two."""
+    try:
+        yield
+    except RobertaHubError as error:
+        error.within(short_repr(name))
+        raise

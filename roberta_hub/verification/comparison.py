@@ -1,0 +1,249 @@
+"""What `compare` found: the record, and the three ways to read it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import Any, Literal
+
+from roberta_hub.show.display import Display, Part
+from roberta_hub.show.facts import Facts, Note
+from roberta_hub.show.markdown import code
+from roberta_hub.show.shaded_table import Cell, ShadedTable
+from roberta_hub.show.sheet import Picture
+from roberta_hub.terminal import width_of
+from roberta_hub.text.tokenizer import Text
+
+Verb = Literal["classify", "embed"]
+LEVEL = 0.05
+"""A difference less probable than this is not taken for chance."""
+SHOWN = 5
+"""Rows of each kind that a report shows."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows of a table that have one value in a column, or all of them."""
+
+    name: str
+    """"language = de", or "all rows"."""
+    rows: int
+    changed: float
+    """Share of the labels that flipped, or of the neighbours that were lost."""
+    accuracy: tuple[float, float] | None = None
+    """Share of right answers, old and new; None: right labels are unknown."""
+    only: tuple[int, int] | None = None
+    """Rows that only the old model answers rightly, and only the new one."""
+    chance: float | None = None
+    """McNemar's p: how probable such a difference is by chance."""
+    calibration: tuple[float, float] | None = None
+    """Expected calibration error, old and new."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A row whose answer changed."""
+
+    text: Text
+    where: str
+    """File and line, or table and row."""
+    old: str
+    """The label, or the nearest text."""
+    new: str
+    score: float
+    """Probability of the new label; or the share of neighbours that were lost."""
+    right: str | None
+    """The right label, where it is known: the old one."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a new model answers beside an old one.
+
+    Example:
+        >>> whole = Slice("all rows", 400, 0.05, (0.91, 0.88), (14, 2), 0.0042, (0.02, 0.05))
+        >>> found = Comparison("v1", "v2", "mails.csv", "classify", whole, (), ())
+        >>> found.worse
+        True
+        >>> print(found)
+        v2 is worse than v1 on mails.csv: 91.0 % right became 88.0 % (p 0.0042)
+                    rows  flipped  right, old     new       p  ECE, old    new
+          all rows   400    5.0 %      91.0 %  88.0 %  0.0042     0.020  0.050
+    """
+
+    old: str
+    new: str
+    table: str
+    verb: Verb
+    whole: Slice
+    """All rows."""
+    slices: tuple[Slice, ...]
+    """By the columns that were asked for."""
+    mistakes: tuple[Changed, ...]
+    """Rows that the old model answers rightly and the new one does not, the surest first; without
+    right labels, all rows that flipped; of vectors, rows whose neighbours changed most."""
+
+    @property
+    def changed(self) -> float:
+        """Share of the labels that flipped, or of the neighbours that were lost."""
+        return self.whole.changed
+
+    @property
+    def worse_slices(self) -> tuple[Slice, ...]:
+        """Slices where the new model is worse, and not by chance.
+
+        Each slice is a test of its own, so that p is multiplied by how many are left (Holm 1979).
+        """
+        judged = [one for one in self.slices if one.chance is not None]
+        found = []
+        ordered = sorted(judged, key=lambda one: one.chance or 0.0)
+        for left, one in zip(range(len(ordered), 0, -1), ordered, strict=True):
+            if (one.chance or 0.0) * left >= LEVEL:
+                break
+            if _is_worse(one):
+                found.append(one)
+        return tuple(found)
+
+    @property
+    def worse(self) -> bool:
+        """Whether the new model is worse, on all rows or on a slice, and not by chance."""
+        chance = self.whole.chance
+        by_chance = chance is None or chance >= LEVEL
+        return (not by_chance and _is_worse(self.whole)) or bool(self.worse_slices)
+
+    def __str__(self) -> str:
+        lines = [self._headline(), *_table(self.verb, [self.whole, *self.slices])]
+        shown = self.mistakes[:SHOWN]
+        if shown:
+            lines += [self._shown_as(), *(f"  {_said(self.verb, one)}" for one in shown)]
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        whole = self.whole
+        if self.verb == "embed":
+            return (
+                f"{self.new} beside {self.old} on {self.table}: {_percent(whole.changed)} of the "
+                "nearest texts are others"
+            )
+        if whole.accuracy is None or whole.chance is None:
+            return (
+                f"{self.new} beside {self.old} on {self.table}: {_percent(whole.changed)} of the "
+                "labels flipped"
+            )
+        if self.worse:
+            word = "worse than"
+            if whole.chance >= LEVEL or not _is_worse(whole):
+                word = f"worse on {', '.join(s.name for s in self.worse_slices)} than"
+        elif whole.chance < LEVEL:
+            word = "better than"
+        else:
+            word = "not known to be worse or better than"
+        old, new = whole.accuracy
+        said = f"{_percent(old)} right became {_percent(new)} (p {whole.chance:.2g})"
+        return f"{self.new} is {word} {self.old} on {self.table}: {said}"
+
+    def _shown_as(self) -> str:
+        if self.verb == "embed":
+            return "texts whose neighbours changed most:"
+        return "surest new mistakes:" if self.whole.accuracy else "surest labels that flipped:"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain words and numbers, which `json.dumps` takes."""
+        found = asdict(self)
+        more = {"worse": self.worse, "worse_slices": [one.name for one in self.worse_slices]}
+        return found | more
+
+    def to_markdown(self) -> str:
+        """Write a report for a page or a pull request."""
+        lines = [f"## {code(self.new)} beside {code(self.old)}", "", self._headline(), ""]
+        rows = _cells(self.verb, [self.whole, *self.slices])
+        lines += [f"| {' | '.join(['', *rows[0][1:]])} |", "|---" + "|--:" * len(rows[0][1:]) + "|"]
+        lines += [f"| {' | '.join([code(row[0]), *row[1:]])} |" for row in rows[1:]]
+        if self.mistakes:
+            lines += ["", self._shown_as(), ""]
+            lines += [f"- {code(_said(self.verb, one))}" for one in self.mistakes[:SHOWN]]
+        return "\n".join(lines)
+
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw what a notebook shows; see `Display.png`.
+
+        Args:
+            path: the file that the picture is written to; None: to none.
+        """
+        return self.display().png(path)
+
+    def display(self) -> Display:
+        """Return what a notebook draws."""
+        head, *rows = _cells(self.verb, [self.whole, *self.slices])
+        shades = [self.whole.changed, *(one.changed for one in self.slices)]
+        table = [
+            (row[0], [Cell(value, shade if i == 1 else 0.0) for i, value in enumerate(row[1:])])
+            for row, shade in zip(rows, shades, strict=True)
+        ]
+        parts: list[Part] = [Note(self._headline()), ShadedTable(head[1:], table)]
+        if self.mistakes:
+            parts.append(Note(self._shown_as()))
+            shown = self.mistakes[:SHOWN]
+            parts.append(Facts([(one.where, _change(self.verb, one)) for one in shown]))
+        return Display(f"{self.new} beside {self.old}", parts, self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return self.display()._repr_html_()
+
+
+def _is_worse(one: Slice) -> bool:
+    return one.only is not None and one.only[0] > one.only[1]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _cells(verb: Verb, slices: list[Slice]) -> list[list[str]]:
+    """The head and the rows of the table of slices."""
+    if slices[0].accuracy is None:
+        rows = [["", "rows", "flipped" if verb == "classify" else "others"]]
+        return rows + [[one.name, f"{one.rows:,}", _percent(one.changed)] for one in slices]
+    rows = [["", "rows", "flipped", "right, old", "new", "p", "ECE, old", "new"]]
+    for one in slices:
+        assert one.accuracy is not None
+        assert one.chance is not None and one.calibration is not None
+        rows.append(
+            [
+                one.name,
+                f"{one.rows:,}",
+                _percent(one.changed),
+                *map(_percent, one.accuracy),
+                f"{one.chance:.2g}",
+                *(f"{error:.3f}" for error in one.calibration),
+            ]
+        )
+    return rows
+
+
+def _table(verb: Verb, slices: list[Slice]) -> list[str]:
+    rows = _cells(verb, slices)
+    widths = [max(width_of(row[i]) for row in rows) for i in range(len(rows[0]))]
+
+    def line(row: list[str]) -> str:
+        first = row[0] + " " * (widths[0] - width_of(row[0]))
+        rest = [
+            " " * (w - width_of(cell)) + cell for w, cell in zip(widths[1:], row[1:], strict=True)
+        ]
+        return "  ".join(["", first, *rest]).rstrip()
+
+    return [line(row) for row in rows]
+
+
+def _change(verb: Verb, one: Changed) -> str:
+    text = one.text if isinstance(one.text, str) else " | ".join(one.text)
+    shown = repr(text if len(text) <= 60 else text[:57] + "...")
+    if verb == "embed":
+        lost = _percent(one.score)
+        return f"{shown}: {lost} others; nearest was {one.old[:40]!r}, is {one.new[:40]!r}"
+    said = f"{one.old!r} became {one.new!r} ({one.score:.2f})"
+    return f"{shown}: {said}"
+
+
+def _said(verb: Verb, one: Changed) -> str:
+    return f"{one.where}: {_change(verb, one)}"

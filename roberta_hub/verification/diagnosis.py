@@ -1,0 +1,395 @@
+"""Tells where a peer first differs, and which fault explains it.
+
+Our model makes each fault itself; the one after which our answers are the peer's is named. A fault
+that explains nothing is not named, and what no fault explains is called unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from statistics import median
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.verification.faults import (
+    Fault,
+    no_truncation,
+    pairs_of,
+    precision_faults,
+    truncation,
+)
+from roberta_hub.verification.records import Finding, Kind
+from roberta_hub.verification.setup import Change, Setup, unchanged
+
+SAME = 2e-5
+"""Relative distance up to which numbers are the same: float32 makes about 1e-6."""
+EXPLAINS = 0.1
+"""A fault explains a difference that it leaves less than this part of."""
+MOST_FAULTS = 4
+"""Of one question."""
+ALIKE = 0.3
+"""Cosine of two differences from which one rounding is taken for the other: unlike ones have 0."""
+MOST_PAIRED = 12
+"""Faults of which two are tried together, those that leave least."""
+FEW = 3
+"""Texts that say whether a fault is worth asking more."""
+MOST_CUTS = 300
+"""Lengths that are tried one by one."""
+
+Own = Callable[[Setup, Sequence[Text]], "list[Tensor]"]
+Theirs = Callable[[Sequence[Text]], "list[Tensor | None]"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A text that both were asked about."""
+
+    text: Text
+    tells: str
+    plain: bool
+
+
+@dataclass
+class Question:
+    """What both are asked: ids, states or vectors of the same texts."""
+
+    stage: str
+    """What it is, for reports."""
+    asked: Sequence[Asked]
+    own: Own
+    theirs: Theirs
+    _known: dict[Text, Tensor | None] = field(default_factory=dict)
+    _ours: WeakKeyDictionary[Setup, dict[Text, Tensor]] = field(default_factory=WeakKeyDictionary)
+
+    def answers(self, texts: Sequence[Text], change: Change = unchanged) -> list[Tensor | None]:
+        """What the peer says to texts; each is asked once. None: it refuses the text."""
+        given = [changed_text(text, change) for text in texts]
+        new = [text for text in dict.fromkeys(given) if text not in self._known]
+        self._known.update(zip(new, self.theirs(new), strict=True))
+        return [self._known[text] for text in given]
+
+    def ours(self, setup: Setup, texts: Sequence[Text]) -> list[Tensor]:
+        """What our model says to texts, as long as somebody holds its setup."""
+        known = self._ours.setdefault(setup, {})
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            known.update(zip(new, self.own(setup, new), strict=True))
+        return [known[text] for text in texts]
+
+    def gaps(self, state: State, texts: Sequence[Text]) -> list[float]:
+        """How far the peer is from our model, of each text."""
+        theirs = self.answers(texts, state.change)
+        taken = [i for i, answer in enumerate(theirs) if answer is not None]
+        ours = dict(zip(taken, self.ours(state.setup, [texts[i] for i in taken]), strict=True))
+        return [gap(theirs[i], ours[i]) if i in ours else 0.0 for i in range(len(texts))]
+
+
+@dataclass(frozen=True)
+class State:
+    """Our model with the faults that were found, and what the peer is asked in place of a text."""
+
+    setup: Setup
+    change: Change = unchanged
+    faults: tuple[Fault, ...] = ()
+
+    def with_fault(self, fault: Fault) -> State:
+        """Return the same with one fault more."""
+        before, asked = self.change, fault.asked
+        change = before if asked is unchanged else (lambda text: asked(before(text)))
+        return State(fault.own(self.setup), change, (*self.faults, fault))
+
+
+def changed_text(text: Text, change: Change) -> Text:
+    """Change each sentence of a text or pair."""
+    if isinstance(text, str):
+        return change(text)
+    return tuple(change(part) for part in text)
+
+
+def gap(theirs: Tensor | None, ours: Tensor) -> float:
+    """Relative distance of two answers; infinite where their shapes differ or one is not finite.
+
+    Ids are the same or not: 0 or 1.
+
+    Example:
+        >>> gap(torch.tensor([3.0, 4.0]), torch.tensor([3.0, 4.0]))
+        0.0
+    """
+    if not ours.is_floating_point():
+        return float(theirs is None or not torch.equal(theirs, ours))
+    if theirs is None or theirs.shape != ours.shape:
+        return math.inf
+    difference = float((theirs.double() - ours.double()).norm())
+    if not math.isfinite(difference):
+        return math.inf
+    size = float(ours.double().norm())
+    return difference / size if size else difference
+
+
+def diagnose(
+    question: Question,
+    state: State,
+    faults: Sequence[Fault],
+    *,
+    of_texts: Sequence[Fault] = (),
+    cuts: Callable[[Sequence[Text], State], Iterable[Fault]] | None = None,
+    same: float = SAME,
+    dtype: str = "float32",
+) -> tuple[list[Finding], State, float]:
+    """Explain how a peer's answers differ from ours.
+
+    Args:
+        question: what both are asked.
+        state: how our model answers, with faults that are known already.
+        faults: that may explain it in all texts.
+        of_texts: that may explain it in single texts.
+        cuts: from the texts that still differ to faults of cutting texts; None: nothing is cut.
+        same: distance up to which numbers are the same.
+        dtype: what the peer says of its precision.
+
+    Returns:
+        What was found, our model with all of it, and the distance up to which the peer's numbers
+        are then the same.
+    """
+    plain = [asked.text for asked in question.asked if asked.plain]
+    findings, state, left = _explain_all(question, state, faults, plain, same)
+    limit = same
+    if left > same:
+        found, state, left = _precision(question, state, plain, left, dtype)
+        findings += found
+        limit = max(same, 5 * left)
+        if not found:
+            worst = _worst(question, state, plain)
+            findings.append(_unknown(question, *worst))
+            return findings, state, math.inf
+    more, state = _explain_some(question, state, of_texts, cuts, limit)
+    return findings + more, state, limit
+
+
+def _explain_all(
+    question: Question, state: State, faults: Sequence[Fault], plain: Sequence[Text], same: float
+) -> tuple[list[Finding], State, float]:
+    """Name the faults that all texts show, the one that explains most first."""
+    findings: list[Finding] = []
+    left = median(question.gaps(state, plain))
+    while left > same and len(findings) < MOST_FAULTS:
+        named = {finding.name for finding in findings}
+        singles = [(fault,) for fault in faults if fault.name not in named]
+        ranked = _ranked(question, state, singles, plain, same)
+        chosen = _best(question, state, ranked, plain, left, same)
+        if chosen is None and not findings:
+            near = pairs_of([group[0] for _, group in ranked[:MOST_PAIRED]])
+            ranked = _ranked(question, state, near, plain, same)
+            chosen = _best(question, state, ranked, plain, left, same)
+        if chosen is None:
+            break
+        group, state, after = chosen
+        findings += [_finding(question, fault, left, after, ()) for fault in group]
+        left = after
+    return findings, state, left
+
+
+def _ranked(
+    question: Question,
+    state: State,
+    groups: Iterable[tuple[Fault, ...]],
+    plain: Sequence[Text],
+    same: float,
+) -> list[tuple[float, tuple[Fault, ...]]]:
+    """Order faults by what they leave of a difference in a few texts, the least first."""
+    found = []
+    for group in groups:
+        left = median(question.gaps(reduce(State.with_fault, group, state), plain[:FEW]))
+        found.append((max(left, same), group))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _best(
+    question: Question,
+    state: State,
+    ranked: Sequence[tuple[float, tuple[Fault, ...]]],
+    plain: Sequence[Text],
+    before: float,
+    same: float,
+) -> tuple[tuple[Fault, ...], State, float] | None:
+    """Find the faults that leave least of a difference; None: none explains it."""
+    found: list[tuple[float, int, tuple[Fault, ...], State]] = []
+    for number, (left, group) in enumerate(ranked):
+        if left > max(same, before / 2):
+            break
+        tried = reduce(State.with_fault, group, state)
+        after = median(question.gaps(tried, plain))
+        found.append((after, number, group, tried))
+        if after <= EXPLAINS * before and after <= same:
+            break
+    after, _, group, tried = min(found, default=(math.inf, 0, (), state), key=lambda one: one[:2])
+    return (group, tried, after) if after <= EXPLAINS * min(before, 1.0) else None
+
+
+# ---- precision ----
+
+
+def _precision(
+    question: Question, state: State, plain: Sequence[Text], left: float, dtype: str
+) -> tuple[list[Finding], State, float]:
+    """Tell whether what is left of a difference is rounding, and of which kind.
+
+    What rounding does to numbers has a direction: that of the peer and that of our model with the
+    same rounding are alike, and no fault's is. So it is not taken for one of the same size.
+    """
+    theirs, exact = _stacked(question, state, plain)
+    if theirs is None:
+        return [], state, left
+    difference = theirs - exact
+    best: tuple[float, Fault, Tensor] | None = None
+    for fault in precision_faults():
+        tried = state.with_fault(fault)
+        _, rounded = _stacked(question, tried, plain)
+        made = rounded - exact
+        cosine = float(torch.cosine_similarity(difference, made, dim=0))
+        ratio = float(difference.norm() / made.norm().clamp(min=1e-30))
+        if 0.2 < ratio < 5 and cosine > max(ALIKE, best[0] if best else 0):
+            best = (cosine, fault, rounded)
+    if best is None:
+        return [], state, left
+    _, fault, rounded = best
+    gaps = question.gaps(state, plain)
+    name = dtype if dtype in ("float16", "bfloat16") else fault.name
+    said = fault.said if name == fault.name else f"computes in {name}"
+    after = float((theirs - rounded).norm() / exact.norm())
+    finding = _finding(question, replace(fault, name=name, said=said), left, after, ())
+    return [replace(finding, kind="precision")], state, max(gaps)
+
+
+def _stacked(
+    question: Question, state: State, texts: Sequence[Text]
+) -> tuple[Tensor | None, Tensor]:
+    theirs = question.answers(texts, state.change)
+    ours = question.ours(state.setup, texts)
+    fitting = all(t is not None and t.shape == o.shape for t, o in zip(theirs, ours, strict=True))
+    flat = torch.cat([own.double().flatten() for own in ours])
+    if not fitting:
+        return None, flat
+    return torch.cat([own.double().flatten() for own in theirs if own is not None]), flat
+
+
+# ---- single texts ----
+
+
+def _explain_some(
+    question: Question,
+    state: State,
+    faults: Sequence[Fault],
+    cuts: Callable[[Sequence[Text], State], Iterable[Fault]] | None,
+    limit: float,
+) -> tuple[list[Finding], State]:
+    """Name the faults that some texts show, the one that explains most of them first."""
+    texts = [asked.text for asked in question.asked]
+    findings: list[Finding] = []
+    while wrong := _differing(question, state, texts, limit):
+        open_faults = [*faults, *(cuts(wrong, state) if cuts else ())]
+        named = {finding.said for finding in findings}
+        chosen: tuple[list[Text], Fault, State] | None = None
+        for fault in sorted(open_faults, key=lambda fault: not fault.by_design):
+            if fault.said in named or len(findings) >= MOST_FAULTS:
+                continue
+            tried = state.with_fault(fault)
+            still = _differing(question, tried, wrong, limit)
+            fewer = len(still) < len(chosen[0] if chosen else wrong)
+            if fewer and set(_differing(question, tried, texts, limit)) <= set(wrong):
+                chosen = (still, fault, tried)
+                if fault.by_design:
+                    break
+        if chosen is None:
+            before = question.gaps(state, wrong)
+            worst = max(range(len(wrong)), key=lambda i: before[i])
+            findings.append(_unknown(question, wrong[worst], before[worst], tuple(wrong)))
+            break
+        still, fault, after = chosen
+        solved = tuple(text for text in wrong if text not in still)
+        gaps = max(question.gaps(state, solved)), max(question.gaps(after, solved))
+        findings.append(_finding(question, fault, *gaps, solved))
+        state = after
+    return findings, state
+
+
+def _differing(question: Question, state: State, texts: Sequence[Text], limit: float) -> list[Text]:
+    gaps = question.gaps(state, texts)
+    return [text for text, far in zip(texts, gaps, strict=True) if far > limit]
+
+
+def cuts_of_ids(question: Question) -> Callable[[Sequence[Text], State], Iterable[Fault]]:
+    """Make faults of the lengths at which ids end."""
+
+    def cuts(wrong: Sequence[Text], state: State) -> list[Fault]:
+        lengths = {len(ids) for ids in question.answers(wrong, state.change) if ids is not None}
+        return [truncation(length) for length in sorted(lengths) if length < state.setup.limit]
+
+    return cuts
+
+
+def cuts_of_vectors(question: Question) -> Callable[[Sequence[Text], State], Iterable[Fault]]:
+    """Make the fault of the length at which a text's vector no longer changes."""
+
+    def cuts(wrong: Sequence[Text], state: State) -> Iterable[Fault]:
+        def length(text: Text) -> int:
+            return len(state.setup.ids(text))
+
+        right = [asked.text for asked in question.asked if asked.text not in wrong]
+        text = min((text for text in wrong if length(text) > 16), key=length, default=None)
+        if text is None:
+            return ()
+        if state.setup.limit < state.setup.model.max_positions():
+            whole = no_truncation(state.setup)
+            (before,), (after,) = (
+                question.gaps(tried, [text]) for tried in (state, state.with_fault(whole))
+            )
+            if after <= EXPLAINS * before:
+                return [whole]
+        least = max((n for n in map(length, right) if n < length(text)), default=3)
+        lengths = list(range(least, length(text)))
+        if len(lengths) > MOST_CUTS:
+            lengths = [n for n in lengths if n % 2 == 0][-MOST_CUTS:]
+        by_gap = [(question.gaps(state.with_fault(truncation(n)), [text])[0], n) for n in lengths]
+        return [truncation(min(by_gap)[1])] if by_gap else ()
+
+    return cuts
+
+
+# ---- findings ----
+
+
+def _worst(question: Question, state: State, texts: Sequence[Text]) -> tuple[Text, float]:
+    gaps = question.gaps(state, texts)
+    worst = max(range(len(texts)), key=lambda i: gaps[i])
+    return texts[worst], gaps[worst]
+
+
+def _finding(
+    question: Question, fault: Fault, before: float, after: float, texts: Sequence[Text]
+) -> Finding:
+    kind: Kind = "by design" if fault.by_design else "fault"
+    return Finding(kind, fault.name, fault.said, question.stage, before, after, tuple(texts))
+
+
+def _unknown(question: Question, text: Text, before: float, texts: Sequence[Text] = ()) -> Finding:
+    said = "differs, and none of the faults that are looked for explains it"
+    shown = tuple(texts) or (text,)
+    return Finding("fault", "unknown", said, question.stage, before, before, shown)
+
+
+def first_difference(theirs: Sequence[int], ours: Sequence[int]) -> int:
+    """Place at which two sequences of ids part.
+
+    Example:
+        >>> first_difference([0, 5, 6, 2], [0, 5, 7, 2])
+        2
+    """
+    pairs = itertools.zip_longest(theirs, ours)
+    return next((i for i, (one, other) in enumerate(pairs) if one != other), len(ours))

@@ -1,0 +1,278 @@
+"""What `verify` found: the record, and the three ways to read it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+from roberta_hub.show.display import Display, Part
+from roberta_hub.show.facts import Facts, Note
+from roberta_hub.show.markdown import code, inline
+from roberta_hub.show.sheet import Picture
+from roberta_hub.text.tokenizer import Text
+
+Kind = Literal["fault", "precision", "by design"]
+Verdict = Literal["same", "precision", "different"]
+_SAID: dict[Verdict, str] = {
+    "same": "the same",
+    "precision": "the same, in less precision",
+    "different": "different",
+}
+_SHOWN_TEXTS = 3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A place at which both were compared."""
+
+    name: str
+    """"ids", "embeddings", "layer 3", "vectors" and so on."""
+    difference: float
+    """Largest relative distance over all texts; of ids the share of texts that differ."""
+    same: bool
+    """Whether it is no more than rounding makes."""
+    text: Text | None = None
+    """The text that is farthest off."""
+    where: str = ""
+    """Of ids: which piece differs, and how."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the peer does otherwise."""
+
+    kind: Kind
+    """A fault; less precision; or a known difference, by design."""
+    name: str
+    """"positions", "activation", "pooling" and so on; "unknown": nothing explains it."""
+    said: str
+    """What the peer does, in words."""
+    stage: str
+    """Where it was found."""
+    before: float
+    """Relative distance of the peer from our model."""
+    after: float
+    """The same once our model does as the peer does."""
+    texts: tuple[Text, ...] = ()
+    """The texts that show it; (): all."""
+
+    @property
+    def explained(self) -> float | None:
+        """Part of the difference that this explains, 0 to 1; None: it is no matter of distance."""
+        if self.stage == "ids" or self.name in ("unknown", "refused"):
+            return None
+        if not (math.isfinite(self.before) and math.isfinite(self.after)) or not self.before:
+            return None
+        return max(0.0, 1 - self.after / self.before)
+
+    def __str__(self) -> str:
+        where = ""
+        if self.texts:
+            shown = ", ".join(_short(text) for text in self.texts[:_SHOWN_TEXTS])
+            more = len(self.texts) - _SHOWN_TEXTS
+            where = f"; seen in {shown}" + (f" and {more} more" if more > 0 else "")
+        share = self.explained
+        left = "" if share is None else f" ({100 * share:.1f} % of the difference)"
+        return f"{self.said}{left}{where}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How a peer answers beside a model.
+
+    Example:
+        >>> found = Verification("roberta.tiny", "model.onnx", "onnxruntime 1.32", (
+        ...     Stage("last_hidden_state", 4e-7, True),), (), 40)
+        >>> found.ok, found.verdict
+        (True, 'same')
+        >>> print(found)
+        model.onnx answers as roberta.tiny does: the same, within 1e-06, on 40 texts
+    """
+
+    model: str
+    peer: str
+    reader: str
+    """What answered for the peer, with its version."""
+    stages: tuple[Stage, ...]
+    findings: tuple[Finding, ...]
+    texts: int
+    """How many both were asked about."""
+    cosine: float = 1.0
+    """Least cosine of two answers that should be alike."""
+    least_cosine: float = 0.99
+    """Under which less precision is a failure."""
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """What is wrong with the peer."""
+        return tuple(found for found in self.findings if found.kind == "fault")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the peer is right, right in less precision, or not."""
+        if self.faults:
+            return "different"
+        return "precision" if any(f.kind == "precision" for f in self.findings) else "same"
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no fault, and precision enough."""
+        enough = self.verdict == "same" or self.cosine >= self.least_cosine
+        return self.verdict != "different" and enough
+
+    @property
+    def first(self) -> Stage | None:
+        """Where the peer first differs; None: nowhere."""
+        return next((stage for stage in self.stages if not stage.same), None)
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
+
+    def _headline(self) -> str:
+        worst = max((s.difference for s in self.stages if s.name != "ids"), default=0.0)
+        on = f"on {self.texts} texts"
+        if self.verdict == "same":
+            said = f"the same, within {_power(worst)}" if worst else "the same"
+            return f"{self.peer} answers as {self.model} does: {said}, {on}"
+        if self.verdict == "precision":
+            least = f"least cosine {self.cosine:.5f}"
+            short = "" if self.ok else f", under {self.least_cosine:g}"
+            said = f"{least}{short}, {on}"
+            return f"{self.peer} answers as {self.model} does in less precision: {said}"
+        count = f"{len(self.faults)} fault" + "s" * (len(self.faults) > 1)
+        return f"{self.peer} does not answer as {self.model} does: {count}, {on}"
+
+    def _lines(self) -> list[str]:
+        found = []
+        first = self.first
+        if first is not None and self.verdict == "different":
+            found.append(f"first differs at: {_place(first)}")
+        return found + [f"{_title(f)}: {f}" for f in self.findings]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain words and numbers, which `json.dumps` takes."""
+        return {
+            "model": self.model,
+            "peer": self.peer,
+            "reader": self.reader,
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "texts": self.texts,
+            "cosine": self.cosine,
+            "least_cosine": self.least_cosine,
+            "first_difference": None if self.first is None else _place(self.first),
+            "stages": [
+                {
+                    "name": stage.name,
+                    "difference": _number(stage.difference),
+                    "same": stage.same,
+                    "text": _plain(stage.text),
+                    "where": stage.where or None,
+                }
+                for stage in self.stages
+            ],
+            "findings": [
+                {
+                    "kind": found.kind,
+                    "name": found.name,
+                    "said": found.said,
+                    "stage": found.stage,
+                    "before": _number(found.before),
+                    "after": _number(found.after),
+                    "explained": found.explained,
+                    "texts": [_plain(text) for text in found.texts],
+                }
+                for found in self.findings
+            ],
+        }
+
+    def to_markdown(self) -> str:
+        """Write a report for a page or a pull request."""
+        lines = [f"## {code(self.peer)} beside {code(self.model)}", ""]
+        lines += [f"**{_SAID[self.verdict]}**: {inline(self._headline())}", ""]
+        if self.findings:
+            lines += ["| | what | where | distance before | after |", "|---|---|---|--:|--:|"]
+            lines += [
+                f"| {_title(f)} | {_cell(f.said)} | {f.stage} | "
+                f"{_far(f.before)} | {_far(f.after)} |"
+                for f in self.findings
+            ]
+            lines.append("")
+        lines += ["| stage | farthest | |", "|---|--:|---|"]
+        lines += [
+            f"| {stage.name} | {_far(stage.difference)} | "
+            f"{'same' if stage.same else _cell(stage.where) or 'differs'} |"
+            for stage in self.stages
+        ]
+        return "\n".join([*lines, "", f"Asked: {self.reader}, {self.texts} texts."])
+
+    def png(self, path: str | PathLike[str] | None = None) -> Picture:
+        """Draw what a notebook shows; see `Display.png`.
+
+        Args:
+            path: the file that the picture is written to; None: to none.
+        """
+        return self.display().png(path)
+
+    def display(self) -> Display:
+        """Return what a notebook draws."""
+        parts: list[Part] = [Note(self._headline())]
+        if self.findings:
+            parts.append(Facts([(_title(f), str(f)) for f in self.findings]))
+        parts.append(Note("relative distance, stage by stage:"))
+        parts.append(
+            Facts(
+                [
+                    (
+                        s.name,
+                        f"{_far(s.difference)}{'' if s.same else '  differs'}"
+                        f"{'; ' + s.where if s.where else ''}",
+                    )
+                    for s in self.stages
+                ]
+            )
+        )
+        title = f"{self.peer} beside {self.model}: {_SAID[self.verdict]}"
+        return Display(title, parts, self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return self.display()._repr_html_()
+
+
+def _title(found: Finding) -> str:
+    return {"fault": found.name, "precision": f"precision, {found.name}"}.get(
+        found.kind, f"by design, {found.name}"
+    )
+
+
+def _place(stage: Stage) -> str:
+    at = f" of {_short(stage.text)}" if stage.text is not None else ""
+    return f"{stage.name}{at}" + (f": {stage.where}" if stage.where else "")
+
+
+def _short(text: Text) -> str:
+    shown = text if isinstance(text, str) else " | ".join(text)
+    return repr(shown if len(shown) <= 40 else shown[:37] + "...")
+
+
+def _plain(text: Text | None) -> str | list[str] | None:
+    return list(text) if isinstance(text, tuple) else text
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _power(value: float) -> str:
+    """The power of ten that a distance is within."""
+    return f"{10.0 ** math.ceil(math.log10(value)):.0e}"
+
+
+def _far(value: float) -> str:
+    return f"{value:.1e}" if math.isfinite(value) else "no number"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
