@@ -26,7 +26,7 @@ extras = {
     "ray": ["pyarrow>=17", "ray>=2.60"],
     "onnx": ["onnx>=1.18", "onnxscript>=0.5", "onnxruntime>=1.20"],
     "multilingual": ["sentencepiece>=0.2.3"],
-    "hub": ["huggingface_hub>=2.4"],
+    "hub": ["huggingface_hub>=1.31"],
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "plots": ["matplotlib>=3.7"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],

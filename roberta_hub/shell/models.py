@@ -54,7 +54,7 @@ def models(names: Sequence[str] = ()) -> int:
     else:
         rows += map(_row, MODELS)
         try:
-            rows += map(_repository_row, pinned_repositories())
+            rows += map(_pinned_row, pinned_repositories())
         except MissingExtraError as error:  # huggingface_hub knows where its cache is
             warnings.warn(str(error), stacklevel=1)
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES))]
@@ -111,6 +111,14 @@ def _row(record: Record) -> Row:
     # Some records add where the licence is stated.
     licence = record.licence.partition(";")[0].partition(" by ")[0]
     return record.name, _shape(model), _count(model), licence, cached
+
+
+def _pinned_row(repository: Repository) -> Row:
+    """Describe a model at Hugging Face that is pinned here, without asking anybody."""
+    if all((repository.folder / name).exists() for name in repository.checked):
+        return _repository_row(repository)
+    cached = f"no, pinned at {repository.commit[:12]}"
+    return repository.name, "?", "?", clean(repository.licence or "?"), cached
 
 
 def _repository_row(repository: Repository) -> Row:

@@ -138,6 +138,53 @@ def test_shards_come_by_their_index(tmp_path: Path, hub: HubServer, bert: Path) 
     assert not weights_asked(hub)
 
 
+def test_a_model_with_code_of_its_own_is_read_by_its_family(
+    tmp_path: Path, hub: HubServer, bert: Path
+) -> None:
+    files = read_folder(bert)
+    config = json.loads(files["config.json"])
+    config["auto_map"] = {"AutoModel": "modeling_own.Own"}
+    code = {"modeling_own.py": b"open('was-run', 'w')", "configuration_own.py": b"1 / 0"}
+    hub.publish(NAME, {**files, **code, "config.json": json.dumps(config).encode()})
+    assert load(tmp_path, hub, NAME)["digest"] == digest_of(bert)
+    assert not hub.fetched() & {*code} and not (tmp_path / "was-run").exists()
+
+
+def test_other_formats_by_name(tmp_path: Path, hub: HubServer, bert: Path) -> None:
+    """Ours, fairseq's, BERT's old name of config.json, and an old sentence-transformers folder."""
+    roberta = write_family("roberta", tmp_path / "roberta")
+    roberta_hub.load_model(bert).save(tmp_path / "ours")
+    roberta_hub.load_model(roberta).save(tmp_path / "fairseq", "fairseq")
+    shutil.copytree(bert, tmp_path / "google")
+    (tmp_path / "google/config.json").rename(tmp_path / "google/bert_config.json")
+    shutil.copytree(bert, tmp_path / "old/0_Transformer")
+    parts = [("", "0_Transformer", "Transformer"), ("", "1_Pooling", "Pooling")]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (_, path, kind) in enumerate(parts)
+    ]
+    (tmp_path / "old/modules.json").write_text(json.dumps(modules))
+    (tmp_path / "old/1_Pooling").mkdir()
+    (tmp_path / "old/1_Pooling/config.json").write_text('{"pooling_mode_max_tokens": true}')
+    for folder in ("ours", "fairseq", "google", "old"):
+        commit = hub.publish(f"owner/{folder}", tmp_path / folder)
+        said = load(tmp_path, hub, f"owner/{folder}")
+        assert said.get("digest") == digest_of(tmp_path / folder), said
+        assert said["source"].startswith(f"owner/{folder} at {commit} (")
+    assert "1_Pooling/config.json" in hub.fetched()
+
+
+def test_the_caller_names_the_file_of_weights(tmp_path: Path, hub: HubServer, bert: Path) -> None:
+    files = read_folder(bert)
+    hub.publish(NAME, {**files, "other.safetensors": files["model.safetensors"]})
+    said = load(tmp_path, hub, NAME, checkpoint_file="other.safetensors")
+    assert said.get("digest") == digest_of(bert), said
+    assert weights_asked(hub) == {"other.safetensors"}
+    for wrong in ("none.safetensors", "../x.bin", "vocab.txt"):
+        said = load(tmp_path, hub, NAME, checkpoint_file=wrong)
+        assert said["error"] == "CheckpointError" and "model.safetensors, other" in said["text"]
+
+
 # ---- which commit ----
 
 
@@ -172,6 +219,8 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(
         said = load(tmp_path, hub, NAME, revision=wrong)
         assert said["error"] == "UnknownNameError" and "no revision" in said["text"], wrong
     assert f"at {tag} " in load(tmp_path, hub, NAME)["source"], "what fails pins nothing"
+    offline = {"HF_HUB_OFFLINE": "1"}
+    assert f"at {tag} " in load(tmp_path, None, NAME, revision="v1.0", env=offline)["source"]
 
 
 def test_a_revision_of_what_has_none_is_refused(tmp_path: Path, hub: HubServer, bert: Path) -> None:
@@ -433,6 +482,16 @@ def test_the_doctor_knows_the_pinned_models(tmp_path: Path, hub: HubServer, bert
     assert load(tmp_path, hub, NAME)["digest"] == digest_of(bert)
     weights.unlink()
     assert f"{NAME} at {commit}: not in" in shell(tmp_path, hub, "doctor").stdout
+
+
+def test_models_asks_nobody_for_what_was_deleted(
+    tmp_path: Path, hub: HubServer, bert: Path
+) -> None:
+    commit = hub.publish(NAME, bert)
+    load(tmp_path, hub, NAME)
+    shutil.rmtree(tmp_path / "hf")
+    run = shell(tmp_path, None, "models", HF_HUB_OFFLINE="1")
+    assert run.returncode == 0 and f"no, pinned at {commit[:12]}" in run.stdout, run.stderr
 
 
 def test_models_asks_for_settings_alone(tmp_path: Path, hub: HubServer, bert: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import write_family
+from families import KINDS, write_family
 from hub_server import HubServer, as_hub, listing, load, read_folder, sha256, weights_asked
 from server import body, redirect, status
 
@@ -61,10 +61,20 @@ def test_an_endpoint_that_is_not_https_is_refused(tmp_path: Path) -> None:
 def test_a_proxy_is_taken(tmp_path: Path, hub: HubServer, bert: Path) -> None:
     """The endpoint itself does not answer; the proxy is asked for its addresses."""
     hub.publish(NAME, bert)
-    away = "http://localhost:9"
+    away = "http://127.0.0.1:9"  # another host than the CDN
     env = {"HF_ENDPOINT": away, "HTTP_PROXY": hub.url, "NO_PROXY": ""}
-    assert load(tmp_path, None, NAME, env=env)["digest"] == digest_of(bert)
+    said = load(tmp_path, None, NAME, env=env)
+    assert said.get("digest") == digest_of(bert), said
     assert hub.order and all(away in asked or "/lfs/" in asked for asked in hub.order)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_family_by_name_is_as_by_path(tmp_path: Path, hub: HubServer, kind: str) -> None:
+    pytest.importorskip("sentencepiece")
+    folder = write_family(kind, tmp_path / "it")
+    hub.publish(NAME, folder)
+    said = load(tmp_path, hub, NAME)
+    assert said.get("digest") == digest_of(folder), said
 
 
 def test_a_commit_that_the_hub_lost(tmp_path: Path, hub: HubServer, bert: Path) -> None:
