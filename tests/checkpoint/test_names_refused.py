@@ -178,6 +178,46 @@ def path_of(hub: HubServer, commit: str, file: str) -> str:
     return f"/{NAME}/resolve/{commit}/{file}"
 
 
+@pytest.mark.parametrize(
+    ("file", "answer", "words"),
+    [
+        (
+            "vocab.txt",
+            status(404, {"X-Error-Code": "EntryNotFound"}),
+            "404 for a file that it lists",
+        ),
+        ("vocab.txt", status(403), "the token does not allow it"),
+        ("model.safetensors", status(403), "answered 403; try again later"),
+        ("model.safetensors", status(500), "answered 500; try again later"),
+    ],
+)
+def test_a_file_that_is_not_given(
+    tmp_path: Path, hub: HubServer, bert: Path, file: str, answer: Any, words: str
+) -> None:
+    """The settings by the hub itself, the weights by the CDN."""
+    commit = hub.publish(NAME, bert)
+    blob = f"/lfs/{sha256((bert / file).read_bytes())}"
+    hub.plan[f"HEAD {path_of(hub, commit, file)}"] = [answer] if file == "vocab.txt" else [as_hub]
+    hub.cdn.plan[blob] = [answer]
+    said = load(tmp_path, hub, NAME)
+    assert said.get("error") == "DownloadError" and words in said["text"], said
+    assert not list((tmp_path / "torch").rglob("names/*.json")), "nothing is pinned"
+    hub.plan.clear()
+    hub.cdn.plan.clear()
+    assert load(tmp_path, hub, NAME)["digest"] == digest_of(bert)
+
+
+def test_a_busy_hub_is_asked_again_for_a_file(tmp_path: Path, hub: HubServer, bert: Path) -> None:
+    commit = hub.publish(NAME, bert)
+    busy = status(429, {"Retry-After": "0"})
+    content = (bert / "model.safetensors").read_bytes()
+    hub.plan[f"HEAD {path_of(hub, commit, 'config.json')}"] = [busy, as_hub]
+    blob = f"/lfs/{sha256(content)}"
+    hub.cdn.plan[blob] = [busy, body(content)]
+    assert load(tmp_path, hub, NAME)["digest"] == digest_of(bert)
+    assert hub.cdn.hits[blob] == 2
+
+
 def test_another_commit_than_asked_for_is_refused(
     tmp_path: Path, hub: HubServer, bert: Path
 ) -> None:

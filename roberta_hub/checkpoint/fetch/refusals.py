@@ -135,7 +135,7 @@ def _answered(error: errors.HfHubHTTPError, name: str, hub: str) -> RobertaHubEr
         return DownloadError(f"{said}, the token is not valid; {_LOGIN}")
     if status == 401:
         return _not_found(name, hub)
-    if status == 403:
+    if status == 403 and host == urlsplit(hub).netloc:  # not the host of the large files
         return DownloadError(f"{said}, the token does not allow it; {_LOGIN}, with one that does")
     if status == 429:
         wait = error.response.headers.get("Retry-After", "")
