@@ -121,7 +121,7 @@ def _not_found(name: str, hub: str) -> UnknownNameError:
     yours = "your token does not open it" if get_token() else _LOGIN
     return UnknownNameError(
         f"no path {name!r} here, and {hub} has no model of that name{hint}",
-        remedy=Remedy(f"If it is private or gated, {yours}"),
+        remedy=Remedy(f"if it is private or gated, {yours}"),
     )
 
 
