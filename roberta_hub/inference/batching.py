@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypedDict, TypeVar
@@ -19,10 +20,11 @@ from roberta_hub.arguments import short_repr, switch, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
-from roberta_hub.inference.threads import can_spread, is_prepared, spread
+from roberta_hub.inference.threads import can_spread, is_compiled, is_prepared, spread
 from roberta_hub.inference.windows import Keep, Windows, fit_windows, keep_evenly
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.serial import serial
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
@@ -38,7 +40,8 @@ BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 """Tokens per batch. CPU: fits its cache, and malloc needs no fresh pages in each layer, which costs
 int8 a fifth at 2,048. GPU: keeps it busy."""
 
-
+FEW_ROWS = 4
+"""Up to this many rows a head, the output matrix included, repays no thread but compiled code's."""
 _NUMBER_HINTS = {
     "batch_tokens": "it is the token budget of a batch, at least 1",
     "stride": "it is the overlap of two windows in tokens, 0 or more",
@@ -202,10 +205,15 @@ class Runner:
 
         def work(indices: list[int]) -> tuple[list[int], Sequence[Result]]:
             own = [sequences[i] for i in indices]
-            return indices, answer(self._rows(own, indices, layer, device, pick))
+            with serial() if compiled else nullcontext():
+                states = self._rows(own, indices, layer, device, pick)
+                if states.rows is not None and len(own) <= FEW_ROWS:
+                    return indices, answer(states)
+            return indices, answer(states)
 
         lengths = [len(s) for s in sequences]
         with evaluating(self.model):
+            compiled = is_compiled(self.model)
             workers = self._workers(lengths)
             budget = self.batch_tokens or _budget(device, workers > 1)
             parts = list(batches(lengths, budget, workers))

@@ -152,7 +152,7 @@ def _check(texts: Sequence[str], cut: Sequence[MaskedText], topk: int, tokenizer
                 f"'He is a {MASK} guy'{meant}",
                 place=Place("texts", i),
             )
-    words = int(tokenizer.words.sum())
+    words = tokenizer.num_words
     hint = f"choose 1 to {words}, the number of words in the vocabulary"
     return whole_number("topk", topk, 1, words, hint=hint)
 

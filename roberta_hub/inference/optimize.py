@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.errors import InputError, Remedy, VocabularyError
+from roberta_hub.errors import InputError, VocabularyError
 from roberta_hub.inference.dtype_choice import (
     DtypeCandidate,
     DtypeChoice,
@@ -22,8 +22,7 @@ from roberta_hub.inference.dtype_choice import (
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Pin, pinned_kernel
-from roberta_hub.model.layer import fits_compiled
-from roberta_hub.model.matrices import Dtype, check_dtype, runs_compiled_alone
+from roberta_hub.model.matrices import Dtype, check_dtype
 from roberta_hub.model.memory import limit_caches
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
@@ -84,9 +83,7 @@ def optimize(
         limit_caches()
     with _lock, _restored_after_errors(model):
         if dtype == "auto":
-            return _fastest(model, tokenizer, _fitting(model, candidates(device)), least)
-        if dtype is not None and (why := _unfit(model, dtype)):
-            raise InputError(why, remedy=Remedy("call optimize() without dtype"))
+            return _fastest(model, tokenizer, candidates(device), least)
         return _prepare(model, tokenizer, dtype)
 
 
@@ -101,26 +98,6 @@ def _restored_after_errors(model: Roberta) -> Iterator[None]:
         if head is not None:
             head.prepared = before[1]
         raise
-
-
-def _fitting(model: Roberta, found: list[DtypeCandidate]) -> list[DtypeCandidate]:
-    return [
-        replace(candidate, refused=candidate.refused or _unfit(model, candidate.dtype))
-        for candidate in found
-    ]
-
-
-def _unfit(model: Roberta, dtype: Dtype) -> str:
-    """Why a dtype that runs in compiled code alone here does not suit the layers; "": it does."""
-    encoder = model.transformer
-    if encoder.embed_positions.weight.device.type != "cpu" or not runs_compiled_alone(dtype):
-        return ""
-    if all(fits_compiled(layer, dtype) for layer in encoder.layers):
-        return ""
-    return (
-        f"on this CPU {dtype} is for layers with the exact GELU, of regular shapes and widths "
-        "that 4 divides"
-    )
 
 
 def _fastest(

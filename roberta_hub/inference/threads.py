@@ -14,8 +14,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from typing import TypeVar
 
 import torch
+from torch import nn
 
 from roberta_hub.model.encoder import TransformerEncoder
+from roberta_hub.model.kernels import ANY_ROWS
 from roberta_hub.model.prepared import has_hooks
 from roberta_hub.model.roberta import Roberta
 
@@ -32,6 +34,16 @@ def is_prepared(encoder: TransformerEncoder) -> bool:
     """Whether a packed batch would run on prepared matrices now."""
     prepared = encoder.prepared  # read once: another thread may be in `optimize`
     return prepared is not None and prepared.form() is not None
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether all layers of a model would run in compiled code now, whatever the rows."""
+    if not isinstance(model, Roberta) or has_hooks(model.modules()):
+        return False
+    prepared = model.transformer.prepared
+    with torch.no_grad():
+        layers = None if prepared is None else prepared.form()
+    return bool(layers) and all(layer.compiled_for(ANY_ROWS) for layer in layers or ())
 
 
 def can_spread(model: Roberta) -> bool:

@@ -29,6 +29,12 @@ struct Layer {
   int32_t level;  // an index of LEVELS, for which the weights are laid out
 };
 
+struct Product {
+  Matrix matrix;
+  int32_t activate;  // GELU
+  int32_t held, level;  // as a layer's
+};
+
 struct Sum {  // what the first layer reads: rows of tables, added and normalized
   const float* tables[3];  // (sizes[i], width)
   const int64_t* rows[3];  // (N,) of the table; null: its first N
@@ -57,7 +63,7 @@ struct Shapes {  // of a level
   FormShape forms[4];  // by `held`
 };
 
-int compiled_version() { return 8; }  // COMPILED_ABI_VERSION of compiled.py
+int compiled_version() { return 9; }  // COMPILED_ABI_VERSION of compiled.py
 }
 
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -97,8 +103,11 @@ struct Rows {
 
 struct Level {  // what a level does; see compiled_layer.h
   FormShape forms[4];
-  int64_t (*space)(const Layer&, const Batch&, int64_t threads);
+  int64_t (*layer_space)(const Layer&, const Batch&, int64_t threads);
   void (*layer)(const Layer&, const Batch&, const float*, float*, float*, int64_t threads);
+  int64_t (*product_space)(const Product&, int64_t rows);
+  void (*product)(const Product&, int64_t rows, const float*, const float*, float*, float*,
+                  int64_t threads);
   int (*sum)(const Sum&, int64_t rows, float*, int64_t threads);
 };
 
@@ -153,7 +162,7 @@ extern "C" void compiled_shapes(int32_t level, Shapes* shapes) {
 
 // Floats that `compiled_layer` needs for intermediate results.
 extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_t threads) {
-  return LEVELS[layer->level].space(*layer, *batch, threads);
+  return LEVELS[layer->level].layer_space(*layer, *batch, threads);
 }
 
 // Says where threads may run, before the first call: OpenMP binds its caller to one core if asked
@@ -167,6 +176,17 @@ extern "C" void compiled_cores(const int32_t* cores, int64_t count) {
 extern "C" void compiled_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
                                float* space, int64_t threads) {
   LEVELS[layer->level].layer(*layer, *batch, x, y, space, threads);
+}
+
+// Floats that `compiled_product` needs for rows as it reads them.
+extern "C" int64_t compiled_product_space(const Product* product, int64_t rows) {
+  return LEVELS[product->level].product_space(*product, rows);
+}
+
+// Adds a residual, (N, outputs), unless it is null.
+extern "C" void compiled_product(const Product* product, int64_t rows, const float* x,
+                                 const float* residual, float* y, float* space, int64_t threads) {
+  LEVELS[product->level].product(*product, rows, x, residual, y, space, threads);
 }
 
 // Returns 0, or 1 where a table lacks a row; the sums are none then.

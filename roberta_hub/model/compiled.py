@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError
+from roberta_hub.model.serial import num_threads, openmp
 
 WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
 """Storage format of the weights; float16 weights are multiplied in float32."""
@@ -35,7 +36,7 @@ LEVELS: tuple[Level, ...] = ("avx2", "avx512")
 LEVEL_VARIABLE = "ROBERTA_HUB_ISA"
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
-COMPILED_ABI_VERSION = 8
+COMPILED_ABI_VERSION = 9
 """Version of the structures and weight order shared with compiled.cpp. Increase it in both when
 they change, so that a library built from an older source never runs."""
 
@@ -57,6 +58,15 @@ class _Layer(ctypes.Structure):
         *((name, _Norm) for name in ("attention_norm", "final_norm")),
         ("heads", c_int64),
         ("normalize_before", c_int32),
+        ("held", c_int32),
+        ("level", c_int32),
+    ]
+
+
+class _Product(ctypes.Structure):
+    _fields_ = [
+        ("matrix", _Matrix),
+        ("activate", c_int32),
         ("held", c_int32),
         ("level", c_int32),
     ]
@@ -145,6 +155,11 @@ class _Library:
             self.space.argtypes = [c_void_p, c_void_p, c_int64]
             self.layer.restype = None
             self.layer.argtypes = [*[c_void_p] * 5, c_int64]
+            self.product_space, self.product = code.compiled_product_space, code.compiled_product
+            self.product_space.restype = c_int64
+            self.product_space.argtypes = [c_void_p, c_int64]
+            self.product.restype = None
+            self.product.argtypes = [c_void_p, c_int64, *[c_void_p] * 4, c_int64]
             self.sum = code.compiled_sum
             self.sum.argtypes = [c_void_p, c_int64, c_void_p, c_int64]
             cores = _bound_cores()
@@ -159,7 +174,7 @@ class _Library:
         """Number of threads: at most one per tile of a product of this width."""
         shape = self.shapes[level].forms[0]
         tiles: int = -(-width // shape.panel) * -(-rows // shape.tile)
-        return min(torch.get_num_threads(), tiles)
+        return min(num_threads(), tiles)
 
 
 def _bound_cores() -> list[int]:
@@ -168,12 +183,13 @@ def _bound_cores() -> list[int]:
     With `$OMP_PROC_BIND` importing torch binds the main thread to one core, and later threads
     inherit that.
     """
-    # Torch's library is loaded and exports the symbols of its dependencies.
-    openmp = ctypes.CDLL(str(Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"))
+    there = openmp()
+    if there is None:
+        raise OSError("torch has no OpenMP here")
     found: list[int] = []
-    for place in range(openmp.omp_get_num_places()):
-        cores = (c_int32 * openmp.omp_get_place_num_procs(place))()
-        openmp.omp_get_place_proc_ids(place, cores)
+    for place in range(there.omp_get_num_places()):
+        cores = (c_int32 * there.omp_get_place_num_procs(place))()
+        there.omp_get_place_proc_ids(place, cores)
         found += cores
     return found
 
@@ -216,29 +232,20 @@ def supported_formats() -> frozenset[WeightFormat]:
     return frozenset() if there is None or level is None else there.formats(level)
 
 
-class CompiledLayer:
-    """A layer in the chosen level's layout; holds a copy of the weights."""
+class _LaidOut:
+    """Weights in the chosen level's layout: aligned copies, kept as long as this object."""
 
-    def __init__(self, parts: LayerWeights, weight_format: WeightFormat) -> None:
+    def __init__(self, weight_format: WeightFormat) -> None:
         there, level = library(), chosen_level()
         assert there is not None  # else it supports no format
         assert level is not None
         self._kept: list[Tensor] = []
-        self._format, self._shapes, self.level = weight_format, there.shapes[level], level
-        self.width = parts.mix[0].size(0)
-        self._layer = _Layer(
-            *(self._matrix(weight.float(), bias.float()) for weight, bias in parts[:4]),
-            *(self._norm(norm) for norm in parts[4:6]),
-            parts.num_heads,
-            parts.normalize_before,
-            WEIGHT_FORMATS.index(weight_format),
-            LEVELS.index(level),
-        )
-        self.address = ctypes.addressof(self._layer)
+        self._code, self._format, self.level = there, weight_format, level
+        self._place = (WEIGHT_FORMATS.index(weight_format), LEVELS.index(level))
 
     def _matrix(self, weight: Tensor, bias: Tensor) -> _Matrix:
         outputs, inputs = weight.shape
-        shape = self._shapes.forms[WEIGHT_FORMATS.index(self._format)]
+        shape = self._code.shapes[self.level].forms[self._place[0]]
         blocks, block = shape.blocks(inputs)
         more = -outputs % shape.panel
         bias, weight = F.pad(bias, (0, more)), F.pad(weight, (0, blocks * block - inputs, 0, more))
@@ -261,12 +268,68 @@ class CompiledLayer:
 
     def _keep(self, values: Tensor) -> int:
         """Copy to an aligned address and return it."""
+        place = _aligned(-(-values.numel() * values.element_size() // 4)).view(torch.uint8)
         size = values.numel() * values.element_size()
-        place = torch.empty(size + _CACHE_LINE_BYTES, dtype=torch.uint8, device="cpu")
-        begin = -place.data_ptr() % _CACHE_LINE_BYTES
-        place[begin : begin + size].view(values.dtype).view(values.shape).copy_(values)
+        place[:size].view(values.dtype).view(values.shape).copy_(values)
         self._kept.append(place)
-        return place.data_ptr() + begin
+        return place.data_ptr()
+
+
+class CompiledLayer(_LaidOut):
+    """A layer in the chosen level's layout; holds a copy of the weights."""
+
+    def __init__(self, parts: LayerWeights, weight_format: WeightFormat) -> None:
+        super().__init__(weight_format)
+        self.width = parts.mix[0].size(0)
+        self._layer = _Layer(
+            *(self._matrix(weight.float(), bias.float()) for weight, bias in parts[:4]),
+            *(self._norm(norm) for norm in parts[4:6]),
+            parts.num_heads,
+            parts.normalize_before,
+            *self._place,
+        )
+        self.address = ctypes.addressof(self._layer)
+
+
+class CompiledProduct(_LaidOut):
+    """`x @ weight.T + bias`, with the exact GELU if asked; see `products.Matrix`.
+
+    Args:
+        weight: (N, K)
+        bias: (N,)
+        weight_format: storage of the weights.
+        gelu: whether GELU is applied to the result.
+    """
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor, weight_format: WeightFormat, *, gelu: bool
+    ) -> None:
+        super().__init__(weight_format)
+        self._product = _Product(self._matrix(weight.float(), bias.float()), gelu, *self._place)
+        self.outputs, self.inputs = weight.shape
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """(M, K) -> (M, N), plus `residual`, (M, N), if given; float32."""
+        x = x.float().contiguous()
+        rows = len(x)
+        y = x.new_empty(rows, self.outputs)
+        if x.shape[1:] != (self.inputs,) or not x.is_cpu:
+            raise ValueError(f"{tuple(x.shape)} on {x.device}; wanted (M, {self.inputs}) on a CPU")
+        added = None if residual is None else residual.float().contiguous()
+        if added is not None and added.shape != y.shape:
+            raise ValueError(f"a residual of {tuple(added.shape)}; wanted {tuple(y.shape)}")
+        address = ctypes.addressof(self._product)
+        space = _aligned(self._code.product_space(address, rows))
+        self._code.product(
+            address,
+            rows,
+            x.data_ptr(),
+            None if added is None else added.data_ptr(),
+            y.data_ptr(),
+            space.data_ptr(),
+            self._code.threads(self.level, self.outputs, rows),
+        )
+        return y
 
 
 class CompiledRun:
@@ -296,8 +359,7 @@ class CompiledRun:
             self._some = _Batch(*sizes, steps, (c_int64 * len(lengths))(*rows))
         batch = ctypes.addressof(self._all)
         need = max(there.space(layer.address, batch, self._threads) for layer in layers)
-        # float32, whatever torch's default dtype.
-        self._space = torch.empty(need + _CACHE_LINE_BYTES // 4, dtype=torch.float32, device="cpu")
+        self._space = _aligned(need)
 
     def __call__(self, layer: CompiledLayer, x: Tensor, only_asked: bool) -> Tensor:
         """(N, C) -> (N, C), float32; (B, C) with `only_asked`."""
@@ -307,13 +369,12 @@ class CompiledRun:
             raise ValueError(f"{tuple(x.shape)} in {x.dtype} on {x.device}; wanted {wanted}")
         x = x.contiguous()
         y = x.new_empty(batch.sequences if batch is self._some else batch.rows, layer.width)
-        space = self._space.data_ptr()
         self._code.layer(
             layer.address,
             ctypes.addressof(batch),
             x.data_ptr(),
             y.data_ptr(),
-            space + -space % _CACHE_LINE_BYTES,
+            self._space.data_ptr(),
             self._threads,
         )
         return y
@@ -376,6 +437,14 @@ def _is_plain(x: Tensor | None) -> TypeGuard[Tensor]:
     if x is None or type(x) not in (Tensor, nn.Parameter):
         return False
     return x.is_cpu and x.layout == torch.strided
+
+
+def _aligned(count: int) -> Tensor:
+    """Uninitialized numbers from a cache line's start: (count,), float32."""
+    # float32, whatever torch's default dtype.
+    place = torch.empty(count + _CACHE_LINE_BYTES // 4, dtype=torch.float32, device="cpu")
+    begin = -place.data_ptr() % _CACHE_LINE_BYTES // 4
+    return place[begin : begin + count]
 
 
 def _scales(weight: Tensor, each: int, step: int, most: int) -> Tensor:

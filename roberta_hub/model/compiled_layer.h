@@ -1,4 +1,4 @@
-// A Transformer layer on packed rows in one call, and in another what the first one reads.
+// A Transformer layer on packed rows in one call, in others what the first one reads and a product.
 //
 // Written once over the vectors of a level (compiled_avx512.h, compiled_avx2.h), inside whose
 // namespace compiled.cpp includes it. Its plain twins are layer.py and embeddings.py. Few rows
@@ -285,31 +285,63 @@ RowShape row_shape(int64_t held, int64_t inputs) {
 
 // Where a call's intermediate results lie, in floats from `at` on.
 struct Space {
-  Stage* stages;
-  int64_t stage_count;
-  float *projected, *mixed, *kept, *summed, *normed, *inner, *steps, *lows, *heads;
+  Stage* stages = nullptr;
+  int64_t stage_count = 0, total = 0;
+  explicit Space(float* at) : begin_(at), at_(at) {}
+
+ protected:
+  float* take(int64_t count) { return (at_ += up(count, LINE)) - up(count, LINE); }
+  void take_stages(int64_t count) {
+    stage_count = count;
+    stages = reinterpret_cast<Stage*>(take(count * sizeof(Stage) / sizeof(float)));
+  }
+  void end() { total = at_ - begin_; }
+
+ private:
+  float* const begin_;
+  float* at_;
+};
+
+struct RowSpace : Space {  // rows as a product reads them, where those are not floats
+  float *steps, *lows;
   uint8_t* bytes;
-  int64_t wide, stride, head, total;
-  Space(const Layer& layer, const Batch& batch, int64_t threads, float* at) {
+  int64_t stride;
+  using Space::Space;
+
+ protected:
+  void take_rows(int64_t rows, int64_t inputs, int64_t held) {
+    const RowShape row = row_shape(held, inputs);
+    steps = take(rows * row.blocks), lows = take(rows * row.blocks);
+    stride = row.bytes + 64;
+    bytes = reinterpret_cast<uint8_t*>(take(rows * stride / 4));
+  }
+};
+
+struct LayerSpace : RowSpace {
+  float *projected, *mixed, *kept, *summed, *normed, *inner, *heads;
+  int64_t wide, head;
+  LayerSpace(const Layer& layer, const Batch& batch, int64_t threads, float* at) : RowSpace(at) {
     const int64_t c = layer.mix.outputs, f = layer.widen.outputs, n = batch.rows;
     const int64_t some = std::min(n, CHUNK);
-    float* const begin = at;
-    auto take = [&at](int64_t count) { return (at += up(count, LINE)) - up(count, LINE); };
-    stage_count = 2 * chunks(n) + 1 + 7 * chunks(batch.asked ? batch.sequences : n);
-    stages = reinterpret_cast<Stage*>(take(stage_count * sizeof(Stage) / sizeof(float)));
+    take_stages(2 * chunks(n) + 1 + 7 * chunks(batch.asked ? batch.sequences : n));
     projected = take(n * 3 * c);  // queries, keys and values
     mixed = take(n * c), kept = take(n * c);
     summed = take(some * c), normed = take(some * c);
     // A cache line more, so that the rows of a tile do not all lie in one set of the cache.
     wide = up(f, LINE) + LINE;
     inner = take(some * wide);
-    const RowShape row = row_shape(layer.held, std::max(c, f));
-    steps = take(some * row.blocks), lows = take(some * row.blocks);
-    stride = row.bytes + 64;
-    bytes = reinterpret_cast<uint8_t*>(take(some * stride / 4));
+    take_rows(some, std::max(c, f), layer.held);
     head = up((c / layer.heads + QUERIES) * up(batch.longest, WIDE), LINE);
     heads = take(head * threads);
-    total = at - begin;
+    end();
+  }
+};
+
+struct ProductSpace : RowSpace {
+  ProductSpace(const Product& product, int64_t rows, float* at) : RowSpace(at) {
+    take_stages(2);
+    take_rows(rows, product.matrix.inputs, product.held);
+    end();
   }
 };
 
@@ -342,7 +374,7 @@ struct LayerCall : Call {
   const Batch& batch;
   const float* x;  // (N, C)
   float* y;        // (N, C), or (sequences, C)
-  const Space& space;
+  const LayerSpace& space;
 };
 
 // Rows that a product reads: those of x, or these normalized.
@@ -355,7 +387,7 @@ struct Input {
 
 // Multiplies n rows by a matrix.
 template <class Form>
-void multiply(Member& member, const Space& space, const Input& in, int64_t n, const Outputs& out) {
+void multiply(Member& member, const RowSpace& space, const Input& in, int64_t n, const Outputs& out) {
   const int64_t width = out.matrix.inputs;
   const float* x = in.norm ? in.normed : in.x;
   const int64_t stride = in.norm ? width : in.stride;
@@ -376,7 +408,7 @@ void multiply(Member& member, const Space& space, const Input& in, int64_t n, co
   product<Form>(member, Form::ROW_BYTES ? bytes : floats, n, out);
 }
 
-using Multiply = void (*)(Member&, const Space&, const Input&, int64_t, const Outputs&);
+using Multiply = void (*)(Member&, const RowSpace&, const Input&, int64_t, const Outputs&);
 constexpr Multiply MULTIPLY[] = {multiply<Float32>, multiply<Float16>, multiply<Int8>,
                                  multiply<BFloat16>};  // as HELD of compiled.py
 
@@ -384,7 +416,7 @@ void compute_layer(const Call& any, Member member) {
   const LayerCall& call = static_cast<const LayerCall&>(any);
   const Layer& layer = call.layer;
   const Batch& batch = call.batch;
-  const Space& space = call.space;
+  const LayerSpace& space = call.space;
   const int64_t c = layer.mix.outputs, d = c / layer.heads;
   const bool before = layer.normalize_before;
   const Multiply multiply = MULTIPLY[layer.held];
@@ -434,15 +466,47 @@ void compute_layer(const Call& any, Member member) {
   });
 }
 
-int64_t space_of(const Layer& layer, const Batch& batch, int64_t threads) {
-  return Space(layer, batch, threads, nullptr).total;
+struct ProductCall : Call {
+  const Product& product;
+  int64_t rows;
+  const float *x, *residual;  // (N, inputs); (N, outputs) or null
+  float* y;                   // (N, outputs)
+  const ProductSpace& space;
+};
+
+void compute_product(const Call& any, Member member) {
+  const ProductCall& call = static_cast<const ProductCall&>(any);
+  const Matrix& matrix = call.product.matrix;
+  MULTIPLY[call.product.held](
+      member, call.space, {call.x, matrix.inputs, nullptr, nullptr}, call.rows,
+      {matrix, call.residual, call.product.activate != 0, call.y, matrix.outputs});
+}
+
+int64_t layer_space(const Layer& layer, const Batch& batch, int64_t threads) {
+  return LayerSpace(layer, batch, threads, nullptr).total;
+}
+
+int64_t product_space(const Product& product, int64_t rows) {
+  return ProductSpace(product, rows, nullptr).total;
+}
+
+void make_stages(const Space& space) {
+  for (int64_t i = 0; i < space.stage_count; i++) new (space.stages + i) Stage;
 }
 
 void run_layer(const Layer& layer, const Batch& batch, const float* x, float* y, float* space,
                int64_t threads) {
-  const Space own(layer, batch, threads, space);
-  for (int64_t i = 0; i < own.stage_count; i++) new (own.stages + i) Stage;
+  const LayerSpace own(layer, batch, threads, space);
+  make_stages(own);
   LayerCall call{{compute_layer, own.stages, threads}, layer, batch, x, y, own};
+  pool->run(call);
+}
+
+void run_product(const Product& product, int64_t rows, const float* x, const float* residual,
+                 float* y, float* space, int64_t threads) {
+  const ProductSpace own(product, rows, space);
+  make_stages(own);
+  ProductCall call{{compute_product, own.stages, threads}, product, rows, x, residual, y, own};
   pool->run(call);
 }
 
@@ -459,4 +523,9 @@ constexpr FormShape SHAPE{Form::PARTS * WIDE, Form::TILE,  Form::EACH,
                           Form::EACH * Form::GROUP, Form::BLOCK, Form::MOST};
 
 constexpr Level LEVEL{
-    {SHAPE<Float32>, SHAPE<Float16>, SHAPE<Int8>, SHAPE<BFloat16>}, space_of, run_layer, run_sum};
+    {SHAPE<Float32>, SHAPE<Float16>, SHAPE<Int8>, SHAPE<BFloat16>},
+    layer_space,
+    run_layer,
+    product_space,
+    run_product,
+    run_sum};

@@ -14,16 +14,16 @@ from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
-from roberta_hub.model.compiled import (
-    CompiledLayer,
-    LayerWeights,
-    WeightFormat,
-    chosen_level,
-    supported_formats,
-)
+from roberta_hub.model.compiled import CompiledLayer, LayerWeights, WeightFormat
 from roberta_hub.model.dropout import add_dropped, dropout
-from roberta_hub.model.kernels import ANY_ROWS, SMALL_LAYER_WEIGHTS, compiled_rows
-from roberta_hub.model.matrices import Dtype, prepare_matrix, prepare_norm, weight_format
+from roberta_hub.model.kernels import ANY_ROWS, SMALL_LAYER_WEIGHTS
+from roberta_hub.model.matrices import (
+    Dtype,
+    compiled_rows_here,
+    prepare_matrix,
+    prepare_norm,
+    weight_format,
+)
 from roberta_hub.model.prepared import is_plain
 from roberta_hub.model.products import Matrix
 
@@ -120,15 +120,17 @@ class PreparedLayer:
         return Products(*made)
 
     def _compiled(self) -> list[tuple[int, CompiledLayer]]:
-        parts = _parts(self._layer)
-        weights = [weight for weight, _ in parts[:4]]
-        form = _form(self._layer, parts, self._dtype)
-        if form is None:
+        layer, matrices = self._layer, _matrices(self._layer)
+        norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
+        parts = LayerWeights(*matrices, *norms, self.num_heads, self.normalize_before)
+        weights = [weight for weight, _ in matrices]
+        form = weight_format(weights, self._dtype)
+        if form is None or layer.activation_fn is not F.gelu or not parts.has_regular_shapes():
             return []
         found: list[tuple[int, CompiledLayer]] = []
         forms: tuple[WeightFormat, ...] = (form, "float32") if form == "float16" else (form,)
         for name in forms:
-            rows = compiled_rows(name, supported_formats(), chosen_level())
+            rows = compiled_rows_here(name)
             copied = name == "float32" and rows < ANY_ROWS  # in addition to torch's form
             if copied and sum(weight.numel() for weight in weights) > SMALL_LAYER_WEIGHTS:
                 continue
@@ -171,26 +173,6 @@ def _matrices(
         for linear in (attention.out_proj, layer.fc1, layer.fc2)
     )
     return (weight, bias), mix, widen, narrow
-
-
-def _parts(layer: TransformerLayer) -> LayerWeights:
-    norms = (layer.self_attn_layer_norm, layer.final_layer_norm)
-    heads = layer.self_attn.num_heads
-    return LayerWeights(*_matrices(layer), *norms, heads, layer.normalize_before)
-
-
-def _form(layer: TransformerLayer, parts: LayerWeights, dtype: Dtype | None) -> WeightFormat | None:
-    """Format of the weights in compiled code; None if that cannot compute such a layer."""
-    if layer.activation_fn is not F.gelu or not parts.has_regular_shapes():
-        return None
-    return weight_format([weight for weight, _ in parts[:4]], dtype)
-
-
-def fits_compiled(layer: nn.Module, dtype: Dtype) -> bool:
-    """Whether compiled code can compute a layer; also True for one that is not ours."""
-    if not isinstance(layer, TransformerLayer) or not is_plain(layer, _FORWARDS):
-        return True  # `optimize` refuses it by another name
-    return _form(layer, _parts(layer), dtype) is not None
 
 
 _FORWARDS: dict[type[nn.Module], object] = {

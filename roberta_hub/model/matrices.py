@@ -7,6 +7,7 @@ copies; the model keeps its own for training and saving.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import torch
@@ -16,7 +17,12 @@ from torch import Tensor, nn
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.model import int8
-from roberta_hub.model.compiled import WeightFormat, chosen_level, supported_formats
+from roberta_hub.model.compiled import (
+    CompiledProduct,
+    WeightFormat,
+    chosen_level,
+    supported_formats,
+)
 from roberta_hub.model.int8 import Int8
 from roberta_hub.model.kernels import (
     ANY_ROWS,
@@ -30,6 +36,7 @@ from roberta_hub.model.kernels import (
 )
 from roberta_hub.model.products import (
     MKL,
+    Activated,
     Activation,
     ByRows,
     HalfStored,
@@ -72,6 +79,9 @@ def prepare_matrix(
         if dtype == "bfloat16":
             weight, bias = weight.bfloat16(), bias.bfloat16()
         return Plain(weight, bias, activation)
+    compiled = _compiled_product(weight, bias, dtype, activation, few)
+    if compiled is not None:
+        return compiled
     if dtype == "int8" and can_int8() and weight.size(1) % 4 == 0:  # see Int8.__call__
         return Int8(weight.float(), bias.float(), activation)
     if dtype == "bfloat16" and has_operators("bfloat16"):
@@ -82,6 +92,27 @@ def prepare_matrix(
     if few and prefers_float16_weights(cpu()) and has_operators("half") and fits_float16(weight):
         return ByRows(HalfStored(weight, bias, activation), many)
     return many
+
+
+def _compiled_product(
+    weight: Tensor, bias: Tensor, dtype: Dtype | None, activation: Activation | None, few: bool
+) -> Matrix | None:
+    """The product in compiled code, where that is faster for any number of rows."""
+    form = weight_format([weight], dtype)
+    if form is None or compiled_rows_here("float32" if form == "float16" else form) < ANY_ROWS:
+        return None
+    make = partial(CompiledProduct, weight, bias, gelu=activation is F.gelu)
+    if form == "float16":
+        made: Matrix = make("float32")
+        made = ByRows(make("float16"), made, compiled_rows_here("float16")) if few else made
+    else:
+        made = make(form)
+    return made if activation in (None, F.gelu) else Activated(made, activation)
+
+
+def compiled_rows_here(form: WeightFormat) -> int:
+    """Up to this many rows compiled code is faster here; see `kernels.compiled_rows`."""
+    return compiled_rows(form, supported_formats(), chosen_level())
 
 
 def fits_float16(weight: Tensor) -> bool:
@@ -98,10 +129,8 @@ def weight_format(weights: Sequence[Tensor], dtype: Dtype | None) -> WeightForma
     known = dtype in supported_formats()
     if dtype == "bfloat16":
         return "bfloat16" if known or has_operators("bfloat16") else None
-    fits = all(
-        weight.size(1) % 4 == 0 for weight in weights
-    )  # else `prepare_matrix` computes in float32
-    return "int8" if fits and (known or can_int8()) else None
+    fits = all(weight.size(1) % 4 == 0 for weight in weights)  # see Int8.__call__
+    return "int8" if known or (fits and can_int8()) else None
 
 
 def prepare_norm(layer_norm: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
@@ -142,10 +171,10 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
 
 
 def runs_compiled_alone(dtype: Dtype) -> bool:
-    """Whether layers in a dtype are fast in compiled code here, and not on torch's operators."""
+    """Whether products in a dtype are fast in compiled code here, and not on torch's operators."""
     if missing_features(dtype) is None or chosen_level() != "avx2":
         return False
-    return compiled_rows(dtype, supported_formats(), chosen_level()) == ANY_ROWS
+    return compiled_rows_here(dtype) == ANY_ROWS
 
 
 def has_operators(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:

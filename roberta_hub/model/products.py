@@ -99,14 +99,25 @@ class HalfStored:
 
 
 class ByRows:
-    """One form for up to `FEW_ROWS_PER_PRODUCT` rows, another for more."""
+    """One form for few rows, another for more."""
 
-    def __init__(self, few: Matrix, many: Matrix) -> None:
-        self.few, self.many = few, many
+    def __init__(self, few: Matrix, many: Matrix, rows: int = FEW_ROWS_PER_PRODUCT) -> None:
+        self.few, self.many, self.rows = few, many, rows
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """(M, K) -> (M, N)."""
-        return (self.few if x.size(0) <= FEW_ROWS_PER_PRODUCT else self.many)(x, residual)
+        return (self.few if x.size(0) <= self.rows else self.many)(x, residual)
+
+
+class Activated:
+    """A product with an activation that it does not fuse."""
+
+    def __init__(self, product: Matrix, activation: Activation) -> None:
+        self.product, self.activation = product, inplace_activation(activation)
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """(M, K) -> (M, N)."""
+        return apply_epilogue(self.product(x), self.activation, residual)
 
 
 def apply_epilogue(y: Tensor, activation: Activation | None, residual: Tensor | None) -> Tensor:

@@ -135,6 +135,11 @@ class Tokenizer:
         return torch.tensor([isinstance(row, int) and is_text(row) for row in self.rows])
 
     @functools.cached_property
+    def num_words(self) -> int:
+        """How many ids are text; see `words`."""
+        return int(self.words.sum())
+
+    @functools.cached_property
     def ids_of_pieces(self) -> dict[str, int]:
         """The id of each piece of text by its printable name.
 

@@ -1,4 +1,4 @@
-// Runs compiled layers and sums at every level of this CPU, for the sanitizers: memory of exactly
+// Runs compiled layers, products and sums at every level of this CPU, for the sanitizers: memory of exactly
 // the size that compiled.py gives, odd shapes, values that are no numbers, threads and a fork.
 
 #include "../../roberta_hub/model/compiled.cpp"
@@ -91,6 +91,18 @@ void run(const Layer& layer, const Run& batch, float spoilt, int64_t threads) {
   compiled_layer(&layer, &all, x, y, space, threads);
 }
 
+void multiply(const FormShape& form, int held, int32_t level, int64_t rows, int64_t threads) {
+  for (const auto& [inputs, outputs] : {std::pair<int64_t, int64_t>{1, 1}, {9, 17}, {300, 50}}) {
+    Tensors tensors;
+    const Product product{matrix(tensors, form, held, inputs, outputs), rows % 2 == 0, held, level};
+    const float* residual = rows % 3 ? tensors.floats(rows * outputs, 1.0f) : nullptr;
+    const float* x = tensors.floats(rows * inputs, 1.0f);
+    float* y = static_cast<float*>(tensors.take(rows * outputs * 4));
+    float* space = static_cast<float*>(tensors.take(compiled_product_space(&product, rows) * 4));
+    compiled_product(&product, rows, x, residual, y, space, threads);
+  }
+}
+
 void add(int32_t level, int64_t width, int64_t rows, int64_t threads) {
   Tensors tensors;
   int64_t* places = static_cast<int64_t*>(tensors.take(rows * sizeof(int64_t)));
@@ -122,6 +134,9 @@ void every(int32_t level, int64_t threads) {
         for (const Run& batch : runs)
           for (float value : spoilt) run(layer, batch, value, threads);
       }
+  for (int held = 0; held < 4; held++)
+    for (int64_t rows : {0, 1, 2, 13, 100})
+      if (shapes.can >> held & 1) multiply(shapes.forms[held], held, level, rows, threads);
   for (int64_t width : {1, 9, 64})
     for (int64_t rows : {1, 7, 100}) add(level, width, rows, threads);
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from compiled_layers import (
+    ProductOfBytes,
     batch_of,
     computed,
     drawn,
@@ -20,6 +23,7 @@ from compiled_layers import (
     with_short_weights,
 )
 from small_models import assert_close, small_roberta
+from torch import Tensor, nn
 
 from roberta_hub.model import compiled
 from roberta_hub.model.attention import one_row_attention, packed_attention
@@ -28,6 +32,7 @@ from roberta_hub.model.compiled import (
     LEVELS,
     WEIGHT_FORMATS,
     CompiledLayer,
+    CompiledProduct,
     CompiledRun,
     Level,
     WeightFormat,
@@ -135,6 +140,34 @@ def test_sums_of_int8_are_exact(level: Level) -> None:
     assert ((ours - wanted).abs().amax(1) < 1e-5).float().mean() > 0.5
     assert_close(ours, wanted, 2e-3)
     assert batch.lengths == (48,)
+
+
+@pytest.mark.parametrize("held", WEIGHT_FORMATS)
+@pytest.mark.parametrize("size", [(1, 1), (5, 9), (130, 36), (50, 300), (2000, 64)])
+def test_a_product(size: tuple[int, int], held: WeightFormat, level: Level) -> None:
+    """(N, K) by any number of rows, with GELU or not, and a residual or none."""
+    skip_without(held)
+    generator = torch.Generator().manual_seed(size[0])
+    module = nn.Linear(size[1], size[0]).requires_grad_(False)
+    module.weight.copy_((torch.randn(size, generator=generator) / size[1] ** 0.5).half())
+    twin: Callable[[Tensor], Tensor] = module
+    if held == "int8":
+        twin = ProductOfBytes(module) if level == "avx2" else module
+    for gelu in (False, True):
+        ours = CompiledProduct(module.weight, module.bias, held, gelu=gelu)
+        for rows in (0, 1, 7, 100):
+            x, residual = drawn(rows, size[1]), drawn(rows, size[0])
+            wanted = F.gelu(twin(x)) if gelu else twin(x)
+            found = ours(x)
+            bound = 1e-5 if held in ("float32", "float16") or rows == 0 else 3e-2
+            assert_close(found, wanted, bound)
+            assert torch.equal(ours(x, residual), found + residual)
+            if held == "int8" and level == "avx2" and rows:
+                assert (found - wanted).abs().median() < 1e-5
+    with pytest.raises(ValueError, match="wanted"):
+        ours(drawn(3, size[1] + 1))
+    with pytest.raises(ValueError, match="a residual"):
+        ours(drawn(3, size[1]), drawn(2, size[0]))
 
 
 def test_numbers_of_a_text_do_not_depend_on_its_neighbours(built: Path) -> None:
