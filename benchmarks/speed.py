@@ -310,7 +310,7 @@ def _installed() -> list[str]:
     return found
 
 
-QUICK = ("roberta_hub", "roberta_hub, int8", "transformers, sdpa")
+QUICK = ("roberta_hub, plain", "roberta_hub", "roberta_hub, int8", "transformers, sdpa")
 QUICK += ("ONNX Runtime", "ONNX Runtime, int8")
 
 
@@ -339,6 +339,7 @@ def run_quick(names: Sequence[str] = QUICK, rounds: int = 5, texts: int = 24) ->
             )
             few[f"{length} tokens"] = sampled_in_rounds(timed(one), singles, PAUSE)
     for what, samples in few.items():
+        found[f"{what}: our plain"] = ratio(samples, "roberta_hub", "roberta_hub, plain")
         float32 = {n: s for n, s in samples.items() if "int8" not in n}
         int8 = {n: s for n, s in samples.items() if "int8" in n}
         found[f"{what}: ONNX Runtime"] = ratio(float32, "roberta_hub", "ONNX Runtime")

@@ -41,8 +41,10 @@ def test_limits_are_below_what_the_committed_tables_measured() -> None:
         "corpus: ONNX Runtime": best(corpus, "ONNX Runtime, by", "ONNX Runtime, one") / ours,
         "corpus: ONNX Runtime, int8": best(corpus, "ONNX Runtime, int8") / int8,
         "corpus: our float32, int8": ours / int8,
+        "corpus: our plain": corpus["roberta_hub, plain"] / ours,
     }
     for length, found in medians("speed_text_zen_4").items():
+        said[f"{length} tokens: our plain"] = found["roberta_hub, plain"] / found["roberta_hub"]
         for kind in ("", ", int8"):
             said[f"{length} tokens: ONNX Runtime{kind}"] = (
                 found[f"ONNX Runtime{kind}"] / found[f"roberta_hub{kind}"]

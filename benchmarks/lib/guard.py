@@ -18,7 +18,10 @@ MEASURED: dict[str, dict[str, float]] = {
         "corpus: ONNX Runtime": 1.31,
         "corpus: ONNX Runtime, int8": 1.75,
         "corpus: our float32, int8": 3.23,
+        "corpus: our plain": 1.24,
         # results/speed_text_zen_4.md: medians of 15 rounds
+        "16 tokens: our plain": 2.61,
+        "48 tokens: our plain": 2.10,
         "16 tokens: ONNX Runtime": 1.13,
         "16 tokens: ONNX Runtime, int8": 1.32,
         "48 tokens: ONNX Runtime": 1.22,
