@@ -66,7 +66,10 @@ def limits(kind: str | None) -> dict[str, float]:
     """What every ratio must reach on this kind of CPU; on one nobody measured, the least of all."""
     names = next(iter(MEASURED.values()))
     known = [MEASURED[kind]] if kind in MEASURED else list(MEASURED.values())
-    return {what: margin(what) * min(own[what] for own in known) for what in names}
+    found = {what: margin(what) * min(own[what] for own in known) for what in names}
+    if kind not in MEASURED:  # `optimize` may gain nothing there, and is never slower
+        found |= {what: margin(what) for what in names if what.endswith("our plain")}
+    return found
 
 
 def margin(what: str) -> float:
