@@ -10,7 +10,8 @@ The pairs are recombined from real sentences of at most 16 tokens. Each engine r
 one thread a worker; CPU seconds are those of all its processes. `start` is what a run of no more
 than 100 rows takes: imports, loading, the engine. Ray and Daft run where $ROBERTA_HUB_LAKES names
 the environments that tools/lake_environments.py builds. Peers get a part of the rows, since they
-take longer. Writes `benchmarks/results/lake.*` and `lake_million.*`.
+take longer. Writes `benchmarks/results/lake_CPU.*` and `lake_million.*`; `lake.*` is of a Cascade
+Lake, and what `--estimate` reads.
 """
 
 from __future__ import annotations
@@ -256,14 +257,20 @@ def compare(rows: int, engines: list[str], workers: int) -> None:
     page = table(numbers, rows, workers)
     print(page)
     if rows >= ROWS:
-        write("lake", page, {"about": about("torch", "pyarrow"), "rows": rows, "engines": numbers})
+        write(_name(), page, {"about": about("torch", "pyarrow"), "rows": rows, "engines": numbers})
+
+
+def _name() -> str:
+    from lib.guard import short_name, this_cpu
+
+    return f"lake_{short_name(this_cpu())}"
 
 
 def _known(rows: int, engines: list[str]) -> dict[str, Run]:
     """What stands in the results of engines that do not run again."""
     from lib.report import RESULTS
 
-    path = RESULTS / "lake.json"
+    path = RESULTS / f"{_name()}.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("rows") != rows:
         return {}
