@@ -150,6 +150,7 @@ def test_a_model_with_code_of_its_own_is_read_by_its_family(
     assert not hub.fetched() & {*code} and not (tmp_path / "was-run").exists()
 
 
+@pytest.mark.system
 def test_other_formats_by_name(tmp_path: Path, hub: HubServer, bert: Path) -> None:
     """Ours, fairseq's, BERT's old name of config.json, and an old sentence-transformers folder."""
     roberta = write_family("roberta", tmp_path / "roberta")
@@ -206,6 +207,7 @@ def test_a_commit_is_pinned_until_another_is_named(
     assert f"at {second} " in load(tmp_path, None, NAME, env={"HF_HUB_OFFLINE": "1"})["source"]
 
 
+@pytest.mark.system
 def test_a_revision_is_a_branch_a_tag_or_a_commit(
     tmp_path: Path, hub: HubServer, bert: Path, other: Path
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_revision_of_what_has_none_is_refused(tmp_path: Path, hub: HubServer, 
     assert not hub.order
 
 
+@pytest.mark.system
 def test_a_name_of_the_catalogue_with_a_revision_is_asked_at_the_hub(
     tmp_path: Path, hub: HubServer
 ) -> None:
@@ -256,6 +259,7 @@ def test_force_fetches_the_same_commit_again(tmp_path: Path, hub: HubServer, ber
     assert weights_asked(hub) == {"model.safetensors"}
 
 
+@pytest.mark.system
 def test_a_note_that_is_damaged_is_an_error(tmp_path: Path, hub: HubServer, bert: Path) -> None:
     hub.publish(NAME, bert)
     load(tmp_path, hub, NAME)
@@ -390,6 +394,7 @@ def test_an_adapter_is_merged_into_its_base_by_name(
 # ---- offline ----
 
 
+@pytest.mark.system
 def test_what_transformers_fetched_loads_offline(
     tmp_path: Path, hub: HubServer, bert: Path
 ) -> None:
@@ -415,6 +420,7 @@ def test_what_transformers_fetched_loads_offline(
     assert not load(home, None, NAME, env=env)["warnings"]
 
 
+@pytest.mark.system
 def test_offline_and_not_in_the_cache(tmp_path: Path, hub: HubServer, bert: Path) -> None:
     hub.publish(NAME, bert)
     for variable in ("HF_HUB_OFFLINE", "ROBERTA_HUB_OFFLINE"):
@@ -467,6 +473,7 @@ def test_the_shell_takes_names(tmp_path: Path, hub: HubServer, bert: Path) -> No
     assert run.returncode == 0 and (tmp_path / "new/config.json").is_file(), run.stderr
 
 
+@pytest.mark.system
 def test_the_doctor_knows_the_pinned_models(tmp_path: Path, hub: HubServer, bert: Path) -> None:
     commit = hub.publish(NAME, bert)
     assert shell(tmp_path, hub, "download", NAME).returncode == 0
@@ -484,6 +491,7 @@ def test_the_doctor_knows_the_pinned_models(tmp_path: Path, hub: HubServer, bert
     assert f"{NAME} at {commit}: not in" in shell(tmp_path, hub, "doctor").stdout
 
 
+@pytest.mark.system
 def test_models_asks_nobody_for_what_was_deleted(
     tmp_path: Path, hub: HubServer, bert: Path
 ) -> None:
