@@ -1,5 +1,15 @@
 // Threads that share the work of a call.
 
+// The versions that these functions had before glibc 2.32 and 2.34 moved them: newer ones keep them,
+// and what is built there loads with glibc 2.28 too.
+#ifdef __GLIBC__
+__asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_detach, pthread_detach@GLIBC_2.2.5");
+__asm__(".symver pthread_sigmask, pthread_sigmask@GLIBC_2.2.5");
+__asm__(".symver pthread_setaffinity_np, pthread_setaffinity_np@GLIBC_2.3.4");
+__asm__(".symver pthread_setname_np, pthread_setname_np@GLIBC_2.12");
+#endif
+
 constexpr int64_t LINE = 16;  // floats of a cache line
 
 int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -161,3 +162,9 @@ def test_more_callers_and_threads_than_cores(built: Path) -> None:
     for worker in workers:
         worker.join()
     assert found == [True] * 36
+
+
+def test_the_library_loads_with_an_older_libc(built: Path) -> None:
+    """glibc 2.28, of manylinux_2_28: versions of symbols stand in the file as text."""
+    found = {int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", built.read_bytes())}
+    assert max(found, default=0) <= 28
