@@ -25,7 +25,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.model.serial import num_threads, openmp
 
 WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
-"""Storage format of the weights; float16 weights are multiplied in float32."""
+"""Storage of the weights; float16 weights, and bfloat16 ones at AVX2, are multiplied in float32."""
 WEIGHT_FORMATS: tuple[WeightFormat, ...] = ("float32", "float16", "int8", "bfloat16")
 LIBRARY_PATH = Path(__file__).with_name("_compiled.so")
 """The library that `setup.py` builds."""

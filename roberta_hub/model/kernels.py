@@ -40,13 +40,14 @@ COMPILED_ROWS = {
         "float32": ANY_ROWS,
         "float16": 16,
         "int8": ANY_ROWS,
-        "bfloat16": 0,
+        "bfloat16": 16,
     },
     ("GenuineIntel", "avx2"): {"float32": 0, "float16": 0, "int8": ANY_ROWS, "bfloat16": 0},
 }
 """Up to this many rows a compiled layer is faster, by vendor, level and weight format: measured on
 a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2 (docs/speed.md), and on a
-Cascade Lake (compiled_cascade_lake.md). For more rows, float16 weights are multiplied in float32.
+Cascade Lake (compiled_cascade_lake.md). For more rows, float16 weights are multiplied in float32,
+and so are bfloat16 ones at AVX2, where that is storage alone.
 0: not measured; so is what is not listed. int8 of Intel's CPUs with AVX2 alone is not measured
 either: nothing else computes it there."""
 _LEVEL_FEATURES = {"avx2": "avx2", "avx512": "avx512f"}

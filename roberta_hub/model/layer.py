@@ -128,7 +128,9 @@ class PreparedLayer:
         if form is None or layer.activation_fn is not F.gelu or not parts.has_regular_shapes():
             return []
         found: list[tuple[int, CompiledLayer]] = []
-        forms: tuple[WeightFormat, ...] = (form, "float32") if form == "float16" else (form,)
+        forms: tuple[WeightFormat, ...] = (form,)
+        if self._dtype is None and form != "float32":  # the same numbers, shorter
+            forms = (form, "float32")
         for name in forms:
             rows = compiled_rows_here(name)
             copied = name == "float32" and rows < ANY_ROWS  # in addition to torch's form

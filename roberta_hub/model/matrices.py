@@ -99,14 +99,13 @@ def _compiled_product(
 ) -> Matrix | None:
     """The product in compiled code, where that is faster for any number of rows."""
     form = weight_format([weight], dtype)
-    if form is None or compiled_rows_here("float32" if form == "float16" else form) < ANY_ROWS:
+    shorter = dtype is None and form != "float32"
+    if form is None or compiled_rows_here("float32" if shorter else form) < ANY_ROWS:
         return None
     make = partial(CompiledProduct, weight, bias, gelu=activation is F.gelu)
-    if form == "float16":
-        made: Matrix = make("float32")
-        made = ByRows(make("float16"), made, compiled_rows_here("float16")) if few else made
-    else:
-        made = make(form)
+    made: Matrix = make("float32" if shorter else form)
+    if shorter and few:
+        made = ByRows(make(form), made, compiled_rows_here(form))
     return made if activation in (None, F.gelu) else Activated(made, activation)
 
 
@@ -120,12 +119,21 @@ def fits_float16(weight: Tensor) -> bool:
     return torch.equal(weight.float(), weight.half().float())
 
 
+def fits_bfloat16(weight: Tensor) -> bool:
+    """Whether all values are exactly representable in bfloat16."""
+    return torch.equal(weight.float(), weight.bfloat16().float())
+
+
 def weight_format(weights: Sequence[Tensor], dtype: Dtype | None) -> WeightFormat | None:
     """Storage format for a compiled layer, or None if unsupported."""
     if any(weight.device.type != "cpu" for weight in weights):
         return None
     if dtype is None:
-        return "float16" if all(map(fits_float16, weights)) else "float32"
+        if all(map(fits_float16, weights)):
+            return "float16"
+        # With AVX-512 rows would be rounded too.
+        fits = chosen_level() == "avx2" and all(map(fits_bfloat16, weights))
+        return "bfloat16" if fits else "float32"
     known = dtype in supported_formats()
     if dtype == "bfloat16":
         return "bfloat16" if known or has_operators("bfloat16") else None

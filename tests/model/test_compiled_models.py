@@ -338,6 +338,24 @@ def test_int8_without_vnni_of_any_layer(zen_3: None, changes: dict[str, Any]) ->
     assert torch.cosine_similarity(ours, exact, dim=-1).min() > 0.99
 
 
+def test_weights_that_bfloat16_holds(zen_3: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With AVX2 a few rows read half the bytes, and the numbers stay float32's."""
+    roberta = small_roberta()
+    for parameter in roberta.parameters():
+        # Beyond float16's smallest and exact in bfloat16.
+        parameter.data = (parameter.data * 1e-3).bfloat16().float()
+    wanted = [roberta.features(text) for text in TEXTS]
+    roberta.optimize()
+    for text, features in zip(TEXTS, wanted, strict=True):
+        assert_close(roberta.features(text), features)
+    with torch.no_grad():
+        layers = roberta.model.encoder.sentence_encoder.prepared.form()
+    limits = COMPILED_ROWS["AuthenticAMD", "avx2"]
+    assert [limit for limit, _ in layers[0].compiled] == [limits["bfloat16"], kernels.ANY_ROWS]
+    with pytest.raises(ValueError, match="bfloat16 would be slower than float32"):
+        roberta.optimize("bfloat16")
+
+
 def test_int8_of_other_makers(zen_3: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else computes it on Intel's CPUs with AVX2; with AVX-VNNI oneDNN does."""
     intel = kernels.CPU("GenuineIntel", frozenset({"avx2"}))
