@@ -13,6 +13,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import threads_safety  # noqa: E402
 import tiny  # noqa: E402
 from lib import answers, costs, guard  # noqa: E402
 from lib.demands import AS_IT_COMES  # noqa: E402
@@ -211,3 +212,40 @@ def test_bytes_are_those_of_the_files(small: Any) -> None:
     _, folder = small
     assert costs.folder_of("roberta.tiny").name == "tiny" and costs.folder_of(str(folder)) == folder
     assert costs.file_bytes(folder) == sum(p.stat().st_size for p in folder.iterdir())
+
+
+# ---- threads ----
+
+
+def test_answers_that_leak_from_thread_to_thread_are_counted() -> None:
+    import time
+
+    limit = [0]
+
+    def leaking(texts: list[str], number: int) -> list[list[int]]:
+        limit[0] = 2 + number % 3  # as a tokenizer that keeps the truncation of a call
+        time.sleep(0.001)
+        return [list(range(limit[0])) for _ in texts]
+
+    def failing(texts: list[str], number: int) -> list[list[int]]:
+        if sys._getframe(1).f_code.co_name == "ask":
+            raise RuntimeError("Already borrowed")
+        return [[1] for _ in texts]
+
+    calls = [["a", "b"]] * 60
+    counts = threads_safety.counted(calls, leaking, threads_safety.is_same)
+    assert counts["wrong"] > 0 and counts["wrong"] + counts["right"] == 120
+    counts = threads_safety.counted(calls, failing, threads_safety.is_same)
+    assert counts == {"RuntimeError: Already borrowed": 120}
+    counts = threads_safety.counted(calls, lambda texts, _: [[1], [2]], threads_safety.is_same)
+    assert counts == {"right": 120}
+
+
+def test_the_pages_say_what_was_counted() -> None:
+    counts = json.loads((RESULTS / "threads_safety.json").read_text())["counts"]
+    for name, found in counts.items():
+        if name.startswith("roberta_hub"):
+            assert found == {"right": 20_000}
+    (theirs,) = (found for name, found in counts.items() if name.startswith("transformers"))
+    for page in ("README.md", "SECURITY.md"):
+        assert f"{theirs['wrong']:,} of 20,000" in (ROOT / page).read_text(encoding="utf-8"), page

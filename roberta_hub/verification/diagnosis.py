@@ -27,6 +27,7 @@ from roberta_hub.verification.faults import (
 )
 from roberta_hub.verification.records import Finding, Kind
 from roberta_hub.verification.setup import Change, Setup, unchanged
+from roberta_hub.verification.texts import Probe
 
 SAME = 2e-5
 """Relative distance up to which numbers are the same: float32 makes about 1e-6."""
@@ -40,20 +41,16 @@ MOST_PAIRED = 12
 """Faults of which two are tried together, those that leave least."""
 FEW = 3
 """Texts that say whether a fault is worth asking more."""
+ONCE, MOST_TEXTS = (0.5, 1.6), 0.8
+"""A fault is hidden by a rounding where this many times its effect is left in this part of texts.
+By chance that is a quarter of them at most."""
+LEAST_EFFECT = 0.05
+"""Part of what is left that a fault must make to be looked for in it."""
 MOST_CUTS = 300
 """Lengths that are tried one by one."""
 
 Own = Callable[[Setup, Sequence[Text]], "list[Tensor]"]
 Theirs = Callable[[Sequence[Text]], "list[Tensor | None]"]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A text that both were asked about."""
-
-    text: Text
-    tells: str
-    plain: bool
 
 
 @dataclass
@@ -62,7 +59,7 @@ class Question:
 
     stage: str
     """What it is, for reports."""
-    asked: Sequence[Asked]
+    asked: Sequence[Probe]
     own: Own
     theirs: Theirs
     _known: dict[Text, Tensor | None] = field(default_factory=dict)
@@ -161,12 +158,17 @@ def diagnose(
     findings, state, left = _explain_all(question, state, faults, plain, same)
     limit = same
     if left > same:
-        found, state, left = _precision(question, state, plain, left, dtype)
-        findings += found
-        limit = max(same, 5 * left)
-        if not found:
-            worst = _worst(question, state, plain)
-            findings.append(_unknown(question, *worst))
+        rounding = _rounding(question, state, plain)
+        hidden, state = _under_rounding(question, state, rounding, faults)
+        findings += hidden
+        left = median(question.gaps(state, plain))
+        if rounding is None and hidden and left > same:
+            rounding = _rounding(question, state, plain)
+        if rounding is not None:
+            findings.append(_precision(question, state, rounding, plain, dtype))
+            limit = max(same, 5 * max(question.gaps(state, plain)))
+        elif left > same:
+            findings.append(_unknown(question, *_worst(question, state, plain)))
             return findings, state, math.inf
     more, state = _explain_some(question, state, of_texts, cuts, limit)
     return findings + more, state, limit
@@ -235,36 +237,90 @@ def _best(
 # ---- precision ----
 
 
-def _precision(
-    question: Question, state: State, plain: Sequence[Text], left: float, dtype: str
-) -> tuple[list[Finding], State, float]:
-    """Tell whether what is left of a difference is rounding, and of which kind.
+def _rounding(question: Question, state: State, plain: Sequence[Text]) -> Fault | None:
+    """Find the rounding that a difference is; None: it is none.
 
     What rounding does to numbers has a direction: that of the peer and that of our model with the
     same rounding are alike, and no fault's is. So it is not taken for one of the same size.
     """
     theirs, exact = _stacked(question, state, plain)
     if theirs is None:
-        return [], state, left
+        return None
     difference = theirs - exact
-    best: tuple[float, Fault, Tensor] | None = None
+    best: tuple[float, Fault] | None = None
     for fault in precision_faults():
-        tried = state.with_fault(fault)
-        _, rounded = _stacked(question, tried, plain)
-        made = rounded - exact
+        made = _stacked(question, state.with_fault(fault), plain)[1] - exact
         cosine = float(torch.cosine_similarity(difference, made, dim=0))
         ratio = float(difference.norm() / made.norm().clamp(min=1e-30))
         if 0.2 < ratio < 5 and cosine > max(ALIKE, best[0] if best else 0):
-            best = (cosine, fault, rounded)
-    if best is None:
-        return [], state, left
-    _, fault, rounded = best
-    gaps = question.gaps(state, plain)
-    name = dtype if dtype in ("float16", "bfloat16") else fault.name
-    said = fault.said if name == fault.name else f"computes in {name}"
-    after = float((theirs - rounded).norm() / exact.norm())
-    finding = _finding(question, replace(fault, name=name, said=said), left, after, ())
-    return [replace(finding, kind="precision")], state, max(gaps)
+            best = (cosine, fault)
+    return best and best[1]
+
+
+def _precision(
+    question: Question, state: State, rounding: Fault, plain: Sequence[Text], dtype: str
+) -> Finding:
+    name = dtype if dtype in ("float16", "bfloat16") else rounding.name
+    said = rounding.said if name == rounding.name else f"computes in {name}"
+    before = median(question.gaps(state, plain))
+    after = median(question.gaps(state.with_fault(rounding), plain))
+    finding = _finding(question, replace(rounding, name=name, said=said), before, after, ())
+    return replace(finding, kind="precision")
+
+
+def _under_rounding(
+    question: Question, state: State, rounding: Fault | None, faults: Sequence[Fault]
+) -> tuple[list[Finding], State]:
+    """Name faults beside which, or above which, the answers are rounded.
+
+    What is left of the difference after the rounding is compared with what a fault does, text by
+    text: noise is as much of it as chance will have, and a fault is one time it in nearly all.
+    """
+    texts = [probe.text for probe in question.asked if not probe.long]
+    findings: list[Finding] = []
+    while len(findings) < MOST_FAULTS:
+        best: tuple[float, Fault] | None = None
+        for fault in faults:
+            if fault.name in {finding.name for finding in findings}:
+                continue
+            shares = _shares(question, state, rounding, fault, texts)
+            once = sum(ONCE[0] < share < ONCE[1] for share in shares)
+            if shares and once >= MOST_TEXTS * len(shares):
+                left = median(question.gaps(_rounded(state.with_fault(fault), rounding), texts))
+                best = min(best or (math.inf, fault), (left, fault), key=lambda one: one[0])
+        if best is None:
+            break
+        left, fault = best
+        before = median(question.gaps(_rounded(state, rounding), texts))
+        findings.append(_finding(question, fault, before, left, ()))
+        state = state.with_fault(fault)
+    return findings, state
+
+
+def _rounded(state: State, rounding: Fault | None) -> State:
+    return state if rounding is None else state.with_fault(rounding)
+
+
+def _shares(
+    question: Question,
+    state: State,
+    rounding: Fault | None,
+    fault: Fault,
+    texts: Sequence[Text],
+) -> list[float]:
+    """How many times what a fault does is in what is left of each text's difference."""
+    theirs = question.answers(texts, state.change)
+    rounded = question.ours(_rounded(state, rounding).setup, texts)
+    exact = question.ours(state.setup, texts)
+    spoiled = question.ours(state.with_fault(fault).setup, texts)
+    found = []
+    for answer, near, own, other in zip(theirs, rounded, exact, spoiled, strict=True):
+        if answer is None or not answer.shape == own.shape == other.shape:
+            continue
+        made, left = (other - own).flatten(), (answer.double() - near).flatten()
+        if float(made.norm()) > LEAST_EFFECT * float(left.norm()):
+            found.append(float(left @ made / (made @ made)))
+    return found if len(found) >= len(texts) // 2 else []
 
 
 def _stacked(

@@ -60,8 +60,12 @@ class Finding:
 
     @property
     def explained(self) -> float | None:
-        """Part of the difference that this explains, 0 to 1; None: it is no matter of distance."""
-        if self.stage == "ids" or self.name in ("unknown", "refused"):
+        """Part of the difference that this explains, 0 to 1; None: it is no matter of distance.
+
+        What else a peer rounds is nobody's to repeat, so that of a precision nothing is said.
+        """
+        is_far = self.stage != "ids" and self.name not in ("unknown", "refused")
+        if not is_far or self.kind == "precision":
             return None
         if not (math.isfinite(self.before) and math.isfinite(self.after)) or not self.before:
             return None

@@ -79,7 +79,7 @@ class Setup:
         return torch.tensor(ids)
 
     def vectors(self, sequences: Sequence[Tensor]) -> list[Tensor]:
-        """Sentence vectors of ids, (C,) each."""
+        """Sentence vectors of ids, (C,) each; of no ids NaN, which is no peer's vector."""
         skip = 0
         if self.prompt and not self.settings.include_prompt:
             skip = len(self.tokenizer.encode(self.prompt)) - 1
@@ -87,9 +87,12 @@ class Setup:
         windows = [
             Windows([ids], [torch.arange(len(ids))], torch.zeros(len(ids), dtype=torch.long))
             for ids in sequences
+            if len(ids) > skip
         ]
         found = embed_windows(runner, windows, self.settings, skip=skip)
-        return list(found[:, : self.settings.truncate_dim].double().cpu())
+        rows = iter(found[:, : self.settings.truncate_dim].double().cpu())
+        nothing = found.new_full((found.size(1),), torch.nan).double().cpu()
+        return [next(rows) if len(ids) > skip else nothing for ids in sequences]
 
     def states(self, sequences: Sequence[Tensor]) -> list[list[Tensor]]:
         """Hidden states of ids: of each depth, from the embeddings on, (T, C) of each sequence."""

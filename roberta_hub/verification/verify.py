@@ -21,7 +21,6 @@ from roberta_hub.text.tokenizer import Text
 from roberta_hub.verification.diagnosis import (
     EXPLAINS,
     SAME,
-    Asked,
     Question,
     State,
     cuts_of_ids,
@@ -43,7 +42,7 @@ from roberta_hub.verification.peers import Peer, peer_of
 from roberta_hub.verification.records import Finding, Stage, Verification
 from roberta_hub.verification.servers import RefusedTextError
 from roberta_hub.verification.setup import Setup, for_vectors, setup_of
-from roberta_hub.verification.texts import PLAIN, probes
+from roberta_hub.verification.texts import PLAIN, Probe, probes
 
 LEAST_COSINE = 0.99
 """Default lower bound of the cosine of answers in less precision."""
@@ -104,7 +103,7 @@ def verify(
     setup = setup_of(roberta)
     peer = peer_of(b, setup)
     limits = sorted({setup.limit, for_vectors(setup).limit})
-    asked = [Asked(p.text, p.tells, p.plain) for p in probes(setup.tokenizer, limits, own)]
+    asked = probes(setup.tokenizer, limits, own)
     work = _Work(setup, peer, asked)
     work.run()
     name = roberta.source if isinstance(a, RobertaHubInterface) else str(a)
@@ -123,7 +122,7 @@ def verify(
 class _Work:
     """Goes through what a peer can be asked, from ids to vectors."""
 
-    def __init__(self, setup: Setup, peer: Peer, asked: Sequence[Asked]) -> None:
+    def __init__(self, setup: Setup, peer: Peer, asked: Sequence[Probe]) -> None:
         self.setup, self.peer, self.asked = setup, peer, asked
         self.stages: list[Stage] = []
         self.findings: list[Finding] = []

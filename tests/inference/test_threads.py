@@ -246,3 +246,22 @@ def test_modes_asked_for_meanwhile() -> None:
     out.set()
     thread.join()
     assert all(modes(roberta))
+
+
+@pytest.mark.system
+def test_sixteen_threads_cut_texts_each_its_own_way() -> None:
+    """What one call says of truncation or windows reaches no other call."""
+    roberta = small_roberta().eval()
+    texts = [f"{n} " + "many words and more " * (n % 19) for n in range(640)]
+    ways: list[Any] = [{"truncate": True}, {"stride": 4}, {"truncate": True, "batch_tokens": 40}]
+
+    def ask(number: int) -> torch.Tensor:
+        part = texts[number * 5 : number * 5 + 5]
+        return roberta.features(part, pooling="mean", progress=False, **ways[number % 3])
+
+    calls = range(len(texts) // 5)
+    alone = [ask(number) for number in calls]
+    assert not torch.allclose(alone[3], roberta.features(texts[15:20], pooling="mean", stride=4))
+    with ThreadPoolExecutor(16) as pool:
+        for found, wanted in zip(pool.map(ask, calls), alone, strict=True):
+            assert_close(found, wanted)

@@ -17,10 +17,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """From a kind of `families.KINDS` and settings of vectors to a folder of Hugging Face's."""
     made: dict[str, Path] = {}
 
-    def folder(kind: str, sentence: SentenceSettings | None = None) -> Path:
-        name = f"{kind} {sentence}"
+    def folder(kind: str, sentence: SentenceSettings | None = None, **sizes: int) -> Path:
+        name = f"{kind} {sentence} {sizes}"
         if name not in made:
-            made[name] = folder_of(kind, tmp_path_factory.mktemp(kind), sentence)
+            made[name] = folder_of(kind, tmp_path_factory.mktemp(kind), sentence, **sizes)
         return made[name]
 
     return folder

@@ -296,6 +296,29 @@ def test_less_precision_of_a_server(folders: Any, models: Any, dtype: torch.dtyp
     assert named(found, "precision") == [str(dtype).removeprefix("torch.")]
 
 
+@pytest.mark.parametrize(
+    ("spoil", "dtype"),
+    [
+        (tanh, torch.float16),
+        (positions, torch.float16),
+        (positions, torch.bfloat16),
+        (None, torch.float16),
+        (None, torch.bfloat16),
+    ],
+)
+def test_a_fault_that_less_precision_hides(
+    folders: Any, models: Any, tmp_path: Path, spoil: Any, dtype: torch.dtype
+) -> None:
+    """Half precision is farther off than the GELU of tanh, and both are named."""
+    right = folders("gottbert", MEAN, hidden_size=128, intermediate_size=256)
+    peer = spoil(right, tmp_path / "peer") if spoil else right
+    with served(Service(peer, dtype=dtype)) as root:
+        found = roberta_hub.verify(models(right), root, least_cosine=0.9)
+    names = {tanh: ["activation"], positions: ["positions"], None: []}[spoil]
+    assert named(found) == names, str(found)
+    assert named(found, "precision") == [str(dtype).removeprefix("torch.")]
+
+
 def test_int8_of_onnx_runtime(folders: Any, models: Any, tmp_path: Path) -> None:
     quantization = pytest.importorskip("onnxruntime.quantization")
     pytest.importorskip("onnxscript")
