@@ -267,6 +267,12 @@ void attend(const float* query, int64_t queries, const float* key, const float* 
 
 int64_t chunks(int64_t rows) { return up(rows, CHUNK) / CHUNK; }
 
+template <class Some>  // some(first, count) of the rows
+void in_chunks(int64_t rows, const Some& some) {
+  for (int64_t i = 0; i < chunks(rows); i++)
+    some(rows * i / chunks(rows), rows * (i + 1) / chunks(rows) - rows * i / chunks(rows));
+}
+
 // How rows of so many inputs are held for a product: bytes, and blocks with a step each.
 struct RowShape {
   int64_t bytes, blocks;
@@ -339,8 +345,8 @@ struct LayerSpace : RowSpace {
 
 struct ProductSpace : RowSpace {
   ProductSpace(const Product& product, int64_t rows, float* at) : RowSpace(at) {
-    take_stages(2);
-    take_rows(rows, product.matrix.inputs, product.held);
+    take_stages(2 * chunks(rows));
+    take_rows(std::min(rows, CHUNK), product.matrix.inputs, product.held);
     end();
   }
 };
@@ -421,11 +427,6 @@ void compute_layer(const Call& any, Member member) {
   const bool before = layer.normalize_before;
   const Multiply multiply = MULTIPLY[layer.held];
 
-  const auto in_chunks = [](int64_t n, auto some) {
-    for (int64_t i = 0; i < chunks(n); i++)
-      some(n * i / chunks(n), n * (i + 1) / chunks(n) - n * i / chunks(n));
-  };
-
   in_chunks(batch.rows, [&](int64_t from, int64_t n) {
     const Input x{call.x + from * c, c, before ? &layer.attention_norm : nullptr, space.normed};
     multiply(member, space, x, n,
@@ -477,9 +478,13 @@ struct ProductCall : Call {
 void compute_product(const Call& any, Member member) {
   const ProductCall& call = static_cast<const ProductCall&>(any);
   const Matrix& matrix = call.product.matrix;
-  MULTIPLY[call.product.held](
-      member, call.space, {call.x, matrix.inputs, nullptr, nullptr}, call.rows,
-      {matrix, call.residual, call.product.activate != 0, call.y, matrix.outputs});
+  const int64_t outputs = matrix.outputs;
+  in_chunks(call.rows, [&](int64_t from, int64_t n) {
+    const float* residual = call.residual ? call.residual + from * outputs : nullptr;
+    MULTIPLY[call.product.held](
+        member, call.space, {call.x + from * matrix.inputs, matrix.inputs, nullptr, nullptr}, n,
+        {matrix, residual, call.product.activate != 0, call.y + from * outputs, outputs});
+  });
 }
 
 int64_t layer_space(const Layer& layer, const Batch& batch, int64_t threads) {

@@ -135,7 +135,7 @@ void every(int32_t level, int64_t threads) {
           for (float value : spoilt) run(layer, batch, value, threads);
       }
   for (int held = 0; held < 4; held++)
-    for (int64_t rows : {0, 1, 2, 13, 100})
+    for (int64_t rows : {0, 1, 2, 13, 400})
       if (shapes.can >> held & 1) multiply(shapes.forms[held], held, level, rows, threads);
   for (int64_t width : {1, 9, 64})
     for (int64_t rows : {1, 7, 100}) add(level, width, rows, threads);
