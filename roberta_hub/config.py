@@ -6,11 +6,13 @@ The config stops at the model: layers take plain values.
 from __future__ import annotations
 
 import dataclasses
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, UnknownAttributeError, UnknownNameError
 
 MAX_SIZE = 1_000_000_000
 """Largest width, vocabulary or length: more is a damaged file, and would overflow in torch."""
@@ -193,6 +195,29 @@ class RobertaConfig:
         """The LM head's activation function, by name."""
         return self.lm_activation_fn or self.activation_fn
 
+    @property
+    def model(self) -> ReadOnlyArguments:
+        """The same under fairseq's names, as `cfg.model` and `cfg["model"]` have it there.
+
+        Example:
+            >>> cfg = RobertaConfig()
+            >>> cfg.model.encoder_layers, cfg["model"]["max_positions"]
+            (12, 512)
+        """
+        return ReadOnlyArguments(fairseq_arguments(self))
+
+    def __getitem__(self, section: str) -> ReadOnlyArguments:
+        if section != "model":
+            raise UnknownNameError(_unknown_section(section, f"cfg[{short_repr(section)}]"))
+        return self.model
+
+    if not TYPE_CHECKING:  # a type checker sees the fields
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):
+                raise AttributeError(name)  # of Python's protocols
+            raise UnknownAttributeError(_unknown_section(name, f"cfg.{name}"))
+
     def to_dict(self) -> dict[str, object]:
         """Plain values for a JSON file; `RobertaConfig(**d)` restores it.
 
@@ -252,6 +277,75 @@ def fairseq_arguments(config: RobertaConfig) -> dict[str, object]:
         "no_scale_embedding": True,
         "adaptive_input": False,
     }
+
+
+class ReadOnlyArguments(Namespace):
+    """Arguments under fairseq's names, to read by attribute and by key: nothing follows a change.
+
+    Example:
+        >>> arguments = ReadOnlyArguments({"encoder_layers": 12})
+        >>> arguments.encoder_layers, arguments["encoder_layers"], arguments.get("dropout", 0.1)
+        (12, 12, 0.1)
+    """
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        vars(self).update(arguments)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise InputError(
+            f"args.{name} = {short_repr(value)} would change nothing: the model is built; "
+            "load_model takes fairseq's arguments as keywords, and RobertaConfig makes a model of "
+            "another size"
+        )
+
+    __setitem__ = __setattr__
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise UnknownNameError(f"no argument {short_repr(name)}; there are {', '.join(self)}")
+        return vars(self)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self))
+
+    def __len__(self) -> int:
+        return len(vars(self))
+
+    def keys(self) -> list[str]:
+        """Names of all arguments."""
+        return list(self)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and values of all arguments."""
+        return list(vars(self).items())
+
+    def get(self, name: str, default: object = None) -> Any:
+        """Value of an argument.
+
+        Args:
+            name: of the argument.
+            default: if there is none of that name.
+        """
+        return vars(self).get(name, default)
+
+
+SECTIONS = {
+    "task": "roberta.task has the dictionaries",
+    "bpe": "roberta.bpe cuts texts",
+    "tokenizer": "RoBERTa has no tokenizer before its BPE",
+    "criterion": "roberta-hub train has the losses",
+    "optimizer": "roberta-hub train has the optimizer",
+    "lr_scheduler": "roberta-hub train has the schedule",
+}
+"""Sections of fairseq's configuration beside `model`, each with what has its place here."""
+
+
+def _unknown_section(name: object, spelled: str) -> str:
+    """Say where a configuration has what fairseq's has under another name."""
+    if name in FAIRSEQ_FIELDS:
+        return f"no {spelled}; fairseq's arguments are in cfg.model.{name} and roberta.args.{name}"
+    advice = SECTIONS.get(str(name), "cfg.model has fairseq's arguments, help(cfg) our fields")
+    return f"no {spelled}: the configuration is a RobertaConfig, of the model alone; {advice}"
 
 
 TINY = RobertaConfig(embed_dim=384, embedding_dim=256, ffn_dim=1536, num_layers=6, num_heads=12)

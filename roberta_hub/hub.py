@@ -238,6 +238,16 @@ class RobertaModel(roberta.Roberta):
     """The model that `roberta.model` holds, with fairseq's class method for loading."""
 
     @classmethod
+    def hub_models(cls) -> dict[str, str]:
+        """Names that `from_pretrained` takes, as fairseq's; each means itself.
+
+        Example:
+            >>> RobertaModel.hub_models()["roberta.base"]
+            'roberta.base'
+        """
+        return {name: name for name in available_models()}
+
+    @classmethod
     def from_pretrained(
         cls,
         model_name_or_path: str | os.PathLike[str],

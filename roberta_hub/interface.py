@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from roberta_hub.arguments import kind_of, switch, text_of
 from roberta_hub.checkpoint.checkpoint import Checkpoint
-from roberta_hub.config import Inputs
+from roberta_hub.config import Inputs, ReadOnlyArguments
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
@@ -94,6 +94,21 @@ if TYPE_CHECKING:
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 _warning = threading.Lock()
 """Of several threads one warns of dropout."""
+LOADED = "roberta_hub"
+"""Key under which arguments of fairseq's form bring what else was loaded with a model."""
+LOADED_PARTS = (
+    "labels",
+    "default_head",
+    "inputs",
+    "kinds",
+    "thresholds",
+    "word_rules",
+    "source",
+    "family",
+    "sentence",
+    "zero_shot_settings",
+)
+"""Attributes of an interface that a model, a task and a BPE do not say."""
 
 
 @checks_keywords
@@ -197,7 +212,8 @@ class RobertaHubInterface(nn.Module):
         """Wrap a model, as fairseq's constructor does.
 
         Args:
-            cfg: a `RobertaConfig`, or a fairseq configuration.
+            cfg: a `RobertaConfig`, or a fairseq configuration. One that `hub_utils.from_pretrained`
+                of `roberta-hub run` gives brings what was loaded with the model: its BPE, labels.
             task: a `Task`, or a fairseq task.
             model: a `RobertaModel`, ours or a real fairseq one.
             bpe: cuts texts into pieces, see `text/pieces.py`; None is GPT-2's BPE, RoBERTa's.
@@ -222,6 +238,8 @@ class RobertaHubInterface(nn.Module):
         if own_head is not None:
             _warn_of_own_head()
             default_head = own_head if default_head is None else default_head
+        loaded = cfg.get(LOADED, {}) if isinstance(cfg, ReadOnlyArguments) else {}
+        bpe = loaded.get("bpe") if bpe is None else bpe
         _check_parts(task, model, bpe)
         _check_by_head(labels=labels, inputs=inputs, head_settings=head_settings)
         _check_settings(sentence, zero_shot_settings)
@@ -243,6 +261,8 @@ class RobertaHubInterface(nn.Module):
         self.family = family
         self.sentence = sentence
         self.zero_shot_settings = zero_shot_settings
+        for name in LOADED_PARTS if loaded else ():
+            setattr(self, name, loaded[name])
         dictionary = Dictionary.of(task.source_dictionary)
         self.bpe = engine_for(dictionary, bpe)
         self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
@@ -260,6 +280,11 @@ class RobertaHubInterface(nn.Module):
     def own_head(self, head: str | None) -> None:
         _warn_of_own_head()
         self.default_head = head
+
+    @property
+    def args(self) -> Any:
+        """The model's arguments under fairseq's names, as its hub of 2019 has them; to read."""
+        return self.model.args
 
     @property
     def device(self) -> torch.device:

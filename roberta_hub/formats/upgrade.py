@@ -14,10 +14,11 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.checkpoint import LAYER
 from roberta_hub.errors import CheckpointError
+from roberta_hub.model.layer import STALE
 
 Weights = dict[str, Tensor]
 
-_STALE = re.compile(r"\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
+_STALE = re.compile(rf"\.layers\.\d+\.({'|'.join(STALE)})$")
 _LAYER_KEY = re.compile(re.escape(LAYER) + r"(\d{1,4})\.", re.ASCII)
 _OLD_NORMS = {
     ".layer_norms.0.": ".self_attn_layer_norm.",

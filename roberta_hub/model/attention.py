@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.model.dropout import drop_weights
+from roberta_hub.model.dropout import FairseqDropout, drop_weights, probability_of
 from roberta_hub.model.packing import PackedBatch
 
 Attend = Callable[..., Tensor]
@@ -284,10 +284,12 @@ def _plain_is_faster(q: Tensor, dropout: float) -> bool:
 class MultiheadSelfAttention(nn.Module):
     """Multi-head self-attention (Vaswani et al. 2017, 3.2.2) with fairseq's parameter names."""
 
+    dropout = probability_of("dropout_module")
+
     def __init__(self, embed_dim: int, num_heads: int, *, dropout: float) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.dropout = dropout
+        self.dropout_module = FairseqDropout(dropout)
         self.k_proj = nn.Linear(embed_dim, embed_dim)
         self.v_proj = nn.Linear(embed_dim, embed_dim)
         self.q_proj = nn.Linear(embed_dim, embed_dim)
@@ -300,7 +302,7 @@ class MultiheadSelfAttention(nn.Module):
             self.k_proj(x),
             self.v_proj(x),
             num_heads=self.num_heads,
-            dropout=self.dropout if self.training else 0.0,
+            dropout=self.dropout_module.active,
         )
         out: Tensor = self.out_proj(mixed)
         return out

@@ -8,9 +8,13 @@ scaled by the rounded one, so means are preserved. (8 bits would round 0.1 to 0.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from roberta_hub.errors import InputError
 
 _NUM_STEPS = 1 << 16
 
@@ -50,6 +54,59 @@ def drop_weights(weights: Tensor, values: Tensor, p: float) -> Tensor:
     if not p or not _is_ours(weights, p):
         return F.dropout(weights, p) @ values
     return torch.where(keep_mask(weights, p), weights, 0.0) @ (values * keep_scale(p))
+
+
+class FairseqDropout(nn.Module):
+    """Dropout as a module with a mode of its own, where fairseq has one of this name.
+
+    `layer.dropout_module.p = 0.2` changes the probability. `.train()` turns it on in a model that
+    is in eval mode otherwise: Monte Carlo dropout (Gal and Ghahramani 2016).
+
+    Example:
+        >>> drop = FairseqDropout(0.5).eval()
+        >>> drop.active, drop.train().active
+        (0.0, 0.5)
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    @property
+    def active(self) -> float:
+        """The probability that holds now: 0 in eval mode."""
+        return self.p if self.training else 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop values: (*) -> (*)."""
+        return dropout(x, self.active)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "apply_during_inference" and value:
+            raise InputError(f"{name} is for fairseq's generators; .train() turns this dropout on")
+        super().__setattr__(name, value)
+
+    def extra_repr(self) -> str:
+        """Return what `print` shows of it."""
+        return f"p={self.p}"
+
+
+def probability_of(name: str) -> property:
+    """Make the attribute that reads and sets the probability of a module's `FairseqDropout`.
+
+    Args:
+        name: of that submodule.
+    """
+
+    def read(owner: nn.Module) -> float:
+        drop = getattr(owner, name)
+        assert isinstance(drop, FairseqDropout)
+        return drop.p
+
+    def write(owner: nn.Module, p: float) -> None:
+        getattr(owner, name).p = p
+
+    return property(read, write)
 
 
 def keep_mask(x: Tensor, p: float) -> Tensor:

@@ -79,7 +79,6 @@ def embed(
     *,
     project_sum: bool,
     dropout: float,
-    training: bool,
 ) -> Tensor:
     """Sum of token, position and segment embeddings, normalized, with dropout: (*, C).
 
@@ -89,8 +88,7 @@ def embed(
         positions: rows of the position table. Shape: (*,)
         segments: rows of the segment table, where there is one; None: all 0. Shape: (*,)
         project_sum: whether the projection is applied to the sum.
-        dropout: probability, applied after the LayerNorm.
-        training: whether dropout is applied at all.
+        dropout: probability, applied after the LayerNorm; 0: none.
     """
     x: Tensor = tokens + modules.embed_positions(positions)
     if modules.segment_embeddings is not None:
@@ -99,7 +97,7 @@ def embed(
         )
     if modules.layernorm_embedding is not None:
         x = modules.layernorm_embedding(x)
-    x = drop(x, dropout, training)
+    x = drop(x, dropout)
     if project_sum and modules.embed_projection is not None:
         x = modules.embed_projection(x)  # (*, E) -> (*, C)
     if modules.quant_noise is not None:

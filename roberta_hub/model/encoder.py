@@ -27,6 +27,7 @@ from roberta_hub.model.attention import (
     some_rows_attention,
 )
 from roberta_hub.model.compiled import CompiledRun
+from roberta_hub.model.dropout import FairseqDropout, probability_of
 from roberta_hub.model.embeddings import EmbeddingModules, packed_segments, padded_segments
 from roberta_hub.model.forks import check_threads, model_made
 from roberta_hub.model.layer import PreparedLayer, TransformerLayer, prepare_layers
@@ -49,6 +50,8 @@ LayerCall = tuple[Attend, Tensor | None]
 class TransformerEncoder(nn.Module):
     """Embeddings of tokens and positions, then layers; fairseq's `encoder.sentence_encoder`."""
 
+    dropout = probability_of("dropout_module")
+
     version: Tensor
     embed_tokens: nn.Embedding
     embed_projection: nn.Linear | None
@@ -66,7 +69,7 @@ class TransformerEncoder(nn.Module):
         self.max_source_positions = config.max_positions
         self.num_layers = config.num_layers
         self.layerdrop = config.layerdrop
-        self.dropout = config.dropout
+        self.dropout_module = FairseqDropout(config.dropout)
         self.project_sum = config.project_sum
         # Only with two or more segments.
         self.separator_idx = config.separator_idx if config.num_segments > 1 else None
@@ -267,8 +270,7 @@ class TransformerEncoder(nn.Module):
             positions,
             segments,
             project_sum=self.project_sum,
-            dropout=self.dropout,
-            training=self.training,
+            dropout=self.dropout_module.active,
         )
 
     def _embed_packed(
@@ -283,7 +285,7 @@ class TransformerEncoder(nn.Module):
                 padding_idx=self.padding_idx,
                 separator=self.separator_idx,
             )
-        if compiled and not self.training:
+        if compiled and not (self.training or self.dropout_module.training):
             tokens = batch.ids if token_embeddings is None else token_embeddings
             x = embeddings.embed_compiled(self._embeddings, tokens, batch.positions, segments)
             if x is not None:

@@ -6,7 +6,7 @@ ones (B, T, C) alike. Parameter names are fairseq's.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roberta_hub.model.activations import activation
 from roberta_hub.model.attention import Attend, MultiheadSelfAttention
 from roberta_hub.model.compiled import CompiledLayer, LayerWeights, WeightFormat
-from roberta_hub.model.dropout import add_dropped, dropout
+from roberta_hub.model.dropout import FairseqDropout, add_dropped, probability_of
 from roberta_hub.model.kernels import ANY_ROWS, SMALL_LAYER_WEIGHTS
 from roberta_hub.model.matrices import (
     Dtype,
@@ -27,9 +27,20 @@ from roberta_hub.model.matrices import (
 from roberta_hub.model.prepared import is_plain
 from roberta_hub.model.products import Matrix
 
+STALE = tuple(
+    f"{part}_{kind}"
+    for part in ("in_proj", "out_proj", "fc1", "fc2")
+    for kind in ("weight", "bias")
+)
+"""Names in fairseq 0.12's layer of a second copy of its matrices, which training leaves as it was
+at the start."""
+
 
 class TransformerLayer(nn.Module):
     """Self-attention and a feed-forward block, each with dropout, residual and LayerNorm."""
+
+    dropout = probability_of("dropout_module")
+    activation_dropout = probability_of("activation_dropout_module")
 
     def __init__(
         self,
@@ -52,8 +63,8 @@ class TransformerLayer(nn.Module):
         self.fc2 = nn.Linear(ffn_dim, embed_dim)
         self.final_layer_norm = nn.LayerNorm(embed_dim, eps=eps)
         self.activation_fn = activation(activation_fn)
-        self.dropout = dropout
-        self.activation_dropout = activation_dropout
+        self.dropout_module = FairseqDropout(dropout)
+        self.activation_dropout_module = FairseqDropout(activation_dropout)
 
     def forward(self, x: Tensor, attend: Attend, rows: Tensor | None = None) -> Tensor:
         """One layer: (*, C) -> (*, C).
@@ -70,11 +81,17 @@ class TransformerLayer(nn.Module):
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         inner = self.activation_fn(self.fc1(x))  # (*, ffn_dim)
-        out: Tensor = self.fc2(dropout(inner, self.activation_dropout, self.training))
+        out: Tensor = self.fc2(self.activation_dropout_module(inner))
         return out
 
     def _add(self, x: Tensor, change: Tensor) -> Tensor:
-        return add_dropped(x, change, self.dropout, self.training)
+        return add_dropped(x, change, self.dropout_module.active)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+        """Load a state dict of fairseq 0.12's too, which has an unused second copy of a layer."""
+        for name in STALE:
+            state_dict.pop(prefix + name, None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class Products(NamedTuple):
@@ -179,7 +196,7 @@ def _matrices(
 
 _FORWARDS: dict[type[nn.Module], object] = {
     kind: kind.forward
-    for kind in (TransformerLayer, MultiheadSelfAttention, nn.Linear, nn.LayerNorm)
+    for kind in (TransformerLayer, MultiheadSelfAttention, FairseqDropout, nn.Linear, nn.LayerNorm)
 }
 """The classes and forwards that `PreparedLayer` replaces; a layer with another stays plain."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from argparse import Namespace
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -13,7 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.arguments import kind_of, short_repr
-from roberta_hub.config import MAX_SIZE, RobertaConfig, check_head_name, fairseq_arguments
+from roberta_hub.config import (
+    MAX_SIZE,
+    ReadOnlyArguments,
+    RobertaConfig,
+    check_head_name,
+)
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import (
@@ -118,25 +122,6 @@ def _check_mask(masked_tokens: Tensor, src_tokens: Tensor) -> None:
         )
 
 
-class ReadOnlyArguments(Namespace):
-    """Arguments of a model that is built already: a change would have no effect.
-
-    Example:
-        >>> ReadOnlyArguments({"encoder_layers": 12}).encoder_layers
-        12
-    """
-
-    def __init__(self, arguments: Mapping[str, object]) -> None:
-        vars(self).update(arguments)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise InputError(
-            f"args.{name} = {short_repr(value)} would change nothing: the model is built; "
-            "load_model takes fairseq's arguments as keywords, and RobertaConfig makes a model of "
-            "another size"
-        )
-
-
 class Roberta(nn.Module):
     """RoBERTa: an encoder, a language-model head, and any number of further heads.
 
@@ -182,9 +167,9 @@ class Roberta(nn.Module):
         return self.transformer.finish(states.pop())
 
     @property
-    def args(self) -> Namespace:
+    def args(self) -> ReadOnlyArguments:
         """The model's arguments under fairseq's names, to read; setting one is an error."""
-        return ReadOnlyArguments(fairseq_arguments(self.config))
+        return self.config.model
 
     def tie_weights(self) -> None:
         """Make the token embedding the LM head's output matrix again, after assigning tensors."""
