@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from roberta_hub.checkpoint.fetch.records import available_models
     from roberta_hub.config import RobertaConfig
     from roberta_hub.errors import RobertaHubError
+    from roberta_hub.fairseq_names.importing import as_fairseq
     from roberta_hub.hub import CamembertModel, GottbertModel, RobertaModel, XLMRModel, load_model
     from roberta_hub.inference.answer import Answer
     from roberta_hub.inference.classify import Prediction
@@ -43,6 +44,7 @@ __all__ = [
     "Span",
     "XLMRModel",
     "ZeroShotSettings",
+    "as_fairseq",
     "available_models",
     "collate_tokens",
     "compare",
@@ -66,6 +68,7 @@ _HOMES = {
     "Span": "roberta_hub.inference.tag",
     "XLMRModel": "roberta_hub.hub",
     "ZeroShotSettings": "roberta_hub.settings",
+    "as_fairseq": "roberta_hub.fairseq_names.importing",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "compare": "roberta_hub.verification.compare",

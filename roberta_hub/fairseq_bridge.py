@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.fairseq_names.importing import ORIGIN
 from roberta_hub.formats.fairseq import fairseq_family, fairseq_state, read_state
 from roberta_hub.formats.foreign_heads import advise_of_vectors
 from roberta_hub.formats.saving import checkpoint_of
@@ -54,6 +55,11 @@ def import_fairseq() -> ModuleType:
             spec = importlib.util.find_spec("fairseq")
             if spec is None or spec.origin is None:  # no origin: a mere folder of that name
                 raise ModuleNotFoundError("No module named 'fairseq'", name="fairseq")
+            if spec.origin == ORIGIN:
+                raise InputError(
+                    "fairseq's names mean roberta_hub in this process, by as_fairseq() or "
+                    "`roberta-hub run`; import fairseq itself in a process that did not ask"
+                )
             strict = dataclasses._get_field  # type: ignore[attr-defined]
 
             def eased(cls: type, name: str, *rest: object) -> object:

@@ -89,7 +89,7 @@ def aligned_doc(
     layers = [state[0] for state in states] if isinstance(states, list) else None
     features = states[0] if layers is None else torch.stack(layers, dim=1)  # (T, C), (T, L+1, C)
     if words is None:
-        tokens = _english(spacy)(sentence)
+        tokens = english(spacy)(sentence)
         words = [token.text for token in tokens]
         spaces = [bool(token.whitespace_) for token in tokens]
     else:
@@ -98,7 +98,7 @@ def aligned_doc(
     first, last = (tokenizer.dictionary[i] for i in (tokenizer.bos, tokenizer.eos))
     vectors = pool(features, alignment, pooling)
     doc = spacy.tokens.Doc(
-        _english(spacy).vocab,
+        english(spacy).vocab,
         words=[first, *words, last],
         spaces=[True, *spaces[:-1], *([True] if spaces else []), False],
     )
@@ -153,5 +153,6 @@ def require_spacy(what: str) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _english(spacy: Any) -> Any:
+def english(spacy: Any) -> Any:
+    """Return spaCy's English, one for all; `spacy` is the module."""
     return spacy.blank("en")  # rules only: no model is downloaded

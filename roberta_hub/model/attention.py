@@ -302,7 +302,8 @@ class MultiheadSelfAttention(nn.Module):
             self.k_proj(x),
             self.v_proj(x),
             num_heads=self.num_heads,
-            dropout=self.dropout_module.active,
+            # As in fairseq by its own mode: `.train()` of `dropout_module` alone changes nothing.
+            dropout=self.dropout_module.p if self.training else 0.0,
         )
         out: Tensor = self.out_proj(mixed)
         return out

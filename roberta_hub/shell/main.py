@@ -43,6 +43,7 @@ VERBS_BY_SECTION = {
         "compare": "a new model beside an old one, on the rows of a table",
     },
     "files and installation": {
+        "run": "a script of fairseq's, as it is: its names mean this package",
         "models": "names, sizes, and which are in the cache",
         "download": "fetch models into the cache",
         "convert": "a model from one file format into another",
@@ -137,6 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(command, {}, "roberta-hub", COMPLETION_VARIABLE, instruction)
+    if (words := _script(arguments)) is not None:
+        from roberta_hub.fairseq_names.running import run
+
+        return run(words)  # as Python runs it: streams, warnings and errors are the script's
     while (handle := os.open(os.devnull, os.O_RDONLY)) <= 2:
         pass  # what the shell has closed, >&- or 2>&-: no file of ours gets its number
     os.close(handle)
@@ -187,6 +192,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _script(arguments: Sequence[str]) -> Sequence[str] | None:
+    """Return what `run` is to run; None for another verb, a help and wrong usage."""
+    words = list(arguments[1:])
+    if list(arguments[:1]) != ["run"] or not words:
+        return None
+    name = words[1:2] if words[0] == "-m" else words[:1]
+    return words if name and not name[0].startswith("-") else None
+
+
 class ClosedOutput(io.RawIOBase):
     """Standard output that the shell has closed: what is written to it has no place."""
 
@@ -230,6 +244,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import train
 
         return train
+    if name == "run":
+        from roberta_hub.shell import scripts
+
+        return scripts
     if name == "export":
         from roberta_hub.shell import export
 

@@ -73,6 +73,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'text,stars\n"Good, very good.",5\nLate again.,1\nIt was fine.,5\n'
     )
     (here / "moods.csv").write_text("text,label\nGoal!,sport\nA fine film.,art\n")
+    (here / "script.py").write_text("import fairseq\n")
+    (here / "package").mkdir()
+    (here / "package" / "evaluate.py").write_text("from fairseq.data import Dictionary\n")
     (here / "questions.csv").write_text("question,context\nWho wrote it?,Ada wrote it.\n")
     (here / "found.csv").write_text("query,text\nlate delivery,It came a week late.\n")
     for name in ("corpus.txt", "reviews.txt"):
