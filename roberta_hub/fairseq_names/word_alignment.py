@@ -100,10 +100,9 @@ def spacy_tokenizer() -> Any:
 
 def _ink(roberta: RobertaHubInterface, number: int) -> bytes:
     """Bytes of a piece without whitespace at its edges; none of `<s>` and `</s>`."""
-    dictionary = roberta.tokenizer.dictionary
-    symbol = dictionary[number]
-    if number in (dictionary.bos(), dictionary.eos()):
+    if number in (roberta.tokenizer.bos, roberta.tokenizer.eos):
         return b""
+    symbol = roberta.tokenizer.dictionary[number]
     engine = roberta.bpe
     whole = engine.symbol_bytes(symbol) if isinstance(engine, GPT2BPE) else None
     if whole is None:

@@ -15,6 +15,8 @@ from families import byte_pairs, sentencepiece_model, write_bytes
 
 from roberta_hub import CamembertModel, GottbertModel, RobertaHubInterface, XLMRModel, load_model
 from roberta_hub.errors import InputError, VocabularyError
+from roberta_hub.fairseq_names.loading import build_bpe, from_pretrained
+from roberta_hub.fairseq_names.word_alignment import align_bpe_to_words
 
 from . import peers
 from .fairseq_peer import _quiet
@@ -142,6 +144,30 @@ def test_the_loaded_model_knows_its_family(
     assert ours.family == load_model(folder).family == FAMILIES[kind]
     layout = ours.tokenizer.layout
     assert (layout.bos, layout.eos) == ((5, 6) if kind == "camembert" else (0, 2))
+
+
+def test_hub_utils_parts_and_words_as_in_fairseq(
+    kind: str, folder: Path, ours: RobertaHubInterface, theirs: Any
+) -> None:
+    """An interface of the parts keeps engine and family; words get the pieces that fairseq says."""
+    from fairseq.models.roberta import alignment_utils
+
+    bpe = "hf_byte_bpe" if kind == "gottbert" else "sentencepiece"
+    x = from_pretrained(str(folder), bpe=bpe, load_checkpoint_heads=True)
+    hub = RobertaHubInterface(x["args"], x["task"], x["models"][0]).eval()
+    assert (hub.family, type(hub.bpe)) == (FAMILIES[kind], type(ours.bpe))
+    assert build_bpe(x["args"].bpe) is hub.bpe
+    text, words = (
+        "She reads the news, in Paris.",
+        ["She", "reads", "the", "news", ",", "in", "Paris", "."],
+    )
+    ids = ours.encode(text)
+    assert torch.equal(hub.encode(text), ids)
+    assert torch.equal(hub.extract_features(ids), ours.extract_features(ids))
+    found = align_bpe_to_words(hub, ids, words)
+    assert found == align_bpe_to_words(ours, ids, words) and all(found)
+    if kind != "camembert":  # there fairseq asks for an `<s>` of id 0, and it is 5
+        assert found == alignment_utils.align_bpe_to_words(theirs, ids, words)
 
 
 def test_an_archive_by_path_and_what_is_saved(
