@@ -32,7 +32,9 @@ SAYS = {
     "scale": "tables → tables",
     "verification": "ours beside theirs",
     "fairseq_bridge": "models both ways",
+    "fairseq_names": "fairseq's names, ours",
     "shell": "the command",
+    "run": "fairseq's scripts",
 }
 """What a room turns into what; plain modules of the ground floor need no words."""
 WIDTH, FLOOR, BOX, GAP, MARGIN = 760, 86, 46, 14, 30
