@@ -282,9 +282,10 @@ class RobertaHubInterface(nn.Module):
         self.default_head = head
 
     @property
-    def args(self) -> Any:
+    def args(self) -> ReadOnlyArguments:
         """The model's arguments under fairseq's names, as its hub of 2019 has them; to read."""
-        return self.model.args
+        arguments: ReadOnlyArguments = self.model.args  # type: ignore[assignment]  # not Tensor
+        return arguments
 
     @property
     def device(self) -> torch.device:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub import Answer, Hit, Prediction, RobertaHubInterface, Span
+from roberta_hub.config import ReadOnlyArguments
 from roberta_hub.export.folder import Exported
 from roberta_hub.inference.words import AlignedDoc, AlignedWord
 from roberta_hub.show.display import Display
@@ -25,6 +26,7 @@ Filling = tuple[str, float, str]
 def ids(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.device, torch.device)
     assert_type(roberta.max_positions, int)
+    assert_type(roberta.args, ReadOnlyArguments)
     tokens = assert_type(roberta.encode("a", "b", no_separator=True), Tensor)
     assert_type(roberta.decode(tokens), str | list[str])
     assert_type(roberta.encode_batch("a"), Tensor)
