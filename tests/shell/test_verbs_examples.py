@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import forks
 import pytest
 import torch
 from checkpoint.archives import pack, regular
@@ -73,9 +74,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'text,stars\n"Good, very good.",5\nLate again.,1\nIt was fine.,5\n'
     )
     (here / "moods.csv").write_text("text,label\nGoal!,sport\nA fine film.,art\n")
-    (here / "script.py").write_text("import fairseq\n")
+    (here / "script.py").write_text("import fairseq\nprint(fairseq.__version__)\n")
     (here / "package").mkdir()
-    (here / "package" / "evaluate.py").write_text("from fairseq.data import Dictionary\n")
+    (here / "package" / "evaluate.py").write_text(
+        "from fairseq.data import encoders\nprint('0.12.2')\n"
+    )
     (here / "questions.csv").write_text("question,context\nWho wrote it?,Ada wrote it.\n")
     (here / "found.csv").write_text("query,text\nlate delivery,It came a week late.\n")
     for name in ("corpus.txt", "reviews.txt"):
@@ -139,6 +142,10 @@ def test_it_runs(
     if (*arguments, stdin) in done:  # as one that pipes the same elsewhere
         return
     done.add((*arguments, stdin))
+    if arguments[0] == "run":  # it makes the process the script's
+        ended = forks.run("-m", "roberta_hub", *arguments, cwd=folder / "here")
+        assert (ended.returncode, ended.stdout) == (0, "0.12.2\n"), ended.stderr
+        return
     with Server() as server:  # stands for the publisher
         for model in ("roberta.base", "roberta.large"):
             server.plan[f"/{model}.tar.gz"] = [body(pack(*MEMBERS))]
