@@ -219,3 +219,23 @@ def test_a_notebook_that_asks(tmp_path: Path) -> None:
         "from fairseq.models.roberta import RobertaModel\nprint(RobertaModel.__module__)\n"
     )
     assert run("cells.py", cwd=tmp_path, ours=False) == (0, "roberta_hub.hub\n", "")
+
+
+def test_the_command_and_an_interrupt_from_outside(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import time, fairseq\nprint(__name__, flush=True)\ntime.sleep(60)\n"
+    )
+    command = [sys.executable, "-m", "roberta_hub", "run", "script.py"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "__main__\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert errors.endswith("KeyboardInterrupt\n") and "in _as_python" not in errors

@@ -282,6 +282,52 @@ def test_a_script_as_it_is(
     assert_near(by_ours(script, folder, *tables), by_fairseq(script, folder, *tables))
 
 
+GLUE = """
+from fairseq.models.roberta import RobertaModel
+roberta = RobertaModel.from_pretrained(
+    folder + "/checkpoints",
+    checkpoint_file="checkpoint_best.pt",
+    data_name_or_path=folder + "/RTE-bin",
+    **files,
+)
+label_fn = lambda label: roberta.task.label_dictionary.string(
+    [label + roberta.task.label_dictionary.nspecial]
+)
+roberta.eval()
+ncorrect, nsamples, labels, rows = 0, 0, [], []
+with open(folder + "/dev.tsv", encoding="utf-8") as fin:
+    fin.readline()
+    for line in fin:
+        first, second, target = line.strip().split("\\t")[1:]
+        tokens = roberta.encode(first, second)
+        scores = roberta.predict("sentence_classification_head", tokens)
+        labels.append(label_fn(scores.argmax().item()))
+        rows.append(scores.squeeze(0).tolist())
+        ncorrect += int(labels[-1] == target)
+        nsamples += 1
+show(labels=labels, accuracy=ncorrect / nsamples, rows=rows)
+"""
+
+
+def test_glues_loop_over_a_file(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    """fairseq's README for GLUE: a fine-tuned model, its data folder, its label dictionary."""
+    data = peers.dictionary(tmp_path / "RTE-bin", labels=("not_entailment", "entailment"))
+    peer = peers.fairseq_model(data, task="sentence_prediction", num_classes=2)
+    if "sentence_classification_head" not in peer.model.classification_heads:
+        peer.model.register_classification_head("sentence_classification_head", num_classes=2)
+    peers.save_era(peer, tmp_path / "checkpoints", name="checkpoint_best.pt")
+    (tmp_path / "dev.tsv").write_text(
+        "index\tone\ttwo\tlabel\n"
+        "0\tDana Reeve has died.\tChristopher Reeve died.\tnot_entailment\n"
+        "1\tThe dog sleeps.\tAn animal sleeps.\tentailment\n"
+        "2\tIt’s late — can’t wait.\tIt is 9.\tnot_entailment\n",
+        encoding="utf-8",
+    )
+    script = tmp_path / "script.py"
+    script.write_text(BEGIN + GLUE, encoding="utf-8")
+    assert_near(by_ours(script, tmp_path, *tables), by_fairseq(script, tmp_path, *tables))
+
+
 def test_the_parameters_that_0_12_has_beside_those_that_it_uses(tmp_path: Path) -> None:
     """Its unused second copies are the whole difference, and its state dict loads into ours."""
     sizes = {"encoder_layers": 3, "encoder_embed_dim": 64, "encoder_ffn_embed_dim": 128}
