@@ -11,19 +11,26 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import forks
 import pytest
 import torch
 from checkpoint.archives import pack, regular
 from checkpoint.server import Server, body
+from families import write_family
 from shell.running import Run, runner, write_model
 from verification.peers_at_fault import served
 
 import roberta_hub
 from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.shell.main import _EXAMPLES, VERBS, verb
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "checkpoint"))
+
+from hub_server import HubServer, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
@@ -146,6 +153,11 @@ def test_it_runs(
         ended = forks.run("-m", "roberta_hub", *arguments, cwd=folder / "here")
         assert (ended.returncode, ended.stdout) == (0, "0.12.2\n"), ended.stderr
         return
+    if names := [argument for argument in arguments if argument.startswith("deepset/")]:
+        pytest.importorskip("huggingface_hub")
+        ended = fetched_by_name(arguments, names, folder)
+        assert ended.returncode == 0 and ended.stdout, ended.stderr
+        return
     with Server() as server:  # stands for the publisher
         for model in ("roberta.base", "roberta.large"):
             server.plan[f"/{model}.tar.gz"] = [body(pack(*MEMBERS))]
@@ -160,6 +172,19 @@ def test_it_runs(
         assert target.stat().st_size and not out
     elif arguments[0] != "convert":
         assert out
+
+
+def fetched_by_name(arguments: list[str], names: list[str], folder: Path) -> Any:
+    """Run a command with a hub that has models of these names."""
+    model = folder / "bert"
+    if not model.exists():
+        write_family("bert", model)
+    with HubServer() as hub, Server() as publisher:
+        publisher.plan["/roberta.base.tar.gz"] = [body(pack(*MEMBERS))]
+        for name in names:
+            hub.publish(name, model)
+        env = environment(folder, hub, **{http.MIRROR_ENV: publisher.url})
+        return forks.run("-m", "roberta_hub", *arguments, cwd=folder / "here", env=env)
 
 
 @pytest.mark.parametrize("line", examples(verb("fit").epilog or ""))
