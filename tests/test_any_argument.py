@@ -74,6 +74,7 @@ ALSO = [
     "GottbertModel",
     "XLMRModel",
     "ZeroShotSettings",
+    "as_fairseq",
 ]
 """Public names that take nothing from outside: what answers are made of, and a list of names; and
 classes whose one method is `RobertaModel`'s."""
@@ -201,7 +202,9 @@ def test_nothing_public_is_forgotten() -> None:
         "RobertaHubInterface",
         "RobertaModel",
         "collate_tokens",
+        "compare",
         "load_model",
+        "verify",
     ]
     assert sorted([*ALSO, *tried]) == sorted(roberta_hub.__all__)
     assert set(Options.__annotations__) == OPTIONS
@@ -290,6 +293,27 @@ def test_an_estimator(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     answered(estimator.fit, right, name, capfd)
     estimator.fit(**right)
     answered(estimator.score, right, name, capfd)
+
+
+@pytest.mark.parametrize("name", arguments(roberta_hub.compare))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(120)
+def test_comparing(
+    _made: RobertaHubInterface, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": "a", "label": LABELS[0]}, {"text": "b", "label": LABELS[1]}]
+    right = {"old": _made, "new": _made, "table": rows, "text": "text", "head": "mnli"}
+    answered(roberta_hub.compare, right, name, capfd)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", arguments(roberta_hub.verify))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(600)
+def test_verifying(
+    _made: RobertaHubInterface, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answered(roberta_hub.verify, {"a": _made, "b": _made}, name, capfd)
 
 
 LOADS = [

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, short_repr
+from roberta_hub.arguments import one_of, path_text, short_repr, text_of
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.hub import load_model
 from roberta_hub.inference.batching import deduplicate
@@ -26,6 +26,7 @@ from roberta_hub.rows.columns import (
     find_columns,
     text_columns,
 )
+from roberta_hub.rows.frames import list_of
 from roberta_hub.rows.tables import Table, table_of
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
@@ -92,7 +93,7 @@ def compare(
         (False, 0.0, ['kind = a', 'kind = b'])
     """
     one_of("verb", verb, _VERBS)
-    names = [_name_of(old), _name_of(new)]
+    names = [_name_of("old", old), _name_of("new", new)]
     models = [_loaded(old), _loaded(new)]
     rows = _read(table_of(table, header=header), text, label, by)
     classifies = head is not None or all(model.model.classification_heads for model in models)
@@ -105,8 +106,8 @@ def _loaded(model: RobertaHubInterface | str | os.PathLike[str]) -> RobertaHubIn
     return model if isinstance(model, RobertaHubInterface) else load_model(model)
 
 
-def _name_of(model: RobertaHubInterface | str | os.PathLike[str]) -> str:
-    return model.source if isinstance(model, RobertaHubInterface) else os.fspath(model)
+def _name_of(name: str, model: RobertaHubInterface | str | os.PathLike[str]) -> str:
+    return model.source if isinstance(model, RobertaHubInterface) else path_text(name, model)
 
 
 # ---- rows ----
@@ -124,10 +125,10 @@ class _Rows:
 
 
 def _read(table: Table, text: Any, label: str | None, by: str | Sequence[str]) -> _Rows:
-    slices_by = [by] if isinstance(by, str) else list(by)
+    slices_by = [by] if isinstance(by, str) else list_of(by, "by")
     for column in slices_by:
         table.check(column)
-    label = label or _label_column(table, slices_by)
+    label = _label_column(table, slices_by) if label is None else text_of("label", label)
     columns = _text_columns(table, text) if label is None else find_columns(table, text, label)[0]
     texts: list[Text] = []
     where, labels = [], []

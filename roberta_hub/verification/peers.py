@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from roberta_hub import extras
-from roberta_hub.arguments import kind_of, short_repr
-from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
+from roberta_hub.arguments import kind_of, path_of, short_repr
+from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, RobertaHubError
 from roberta_hub.export.graph import ExportedAnswer
 from roberta_hub.files import read_note
 from roberta_hub.inference.embed import embed, within_limit
@@ -83,9 +84,9 @@ def peer_of(value: Any, setup: Setup) -> Peer:
         return _sentence_transformers(value, setup, "a SentenceTransformer")
     if "transformers.PreTrainedModel" in kinds:
         return _transformers(value, None, setup, f"a {type(value).__name__}")
-    if callable(value):
+    if callable(value) and not isinstance(value, type):
         name = getattr(value, "__name__", kind_of(value))
-        return Peer(name, "a function", vectors=lambda texts: _rows(value(list(texts)), len(texts)))
+        return Peer(name, "a function", vectors=partial(_called_with, value))
     raise InputTypeError(f"{short_repr(value)} is a {kind_of(value)}; compare with {PEERS}")
 
 
@@ -93,15 +94,28 @@ def _at(place: str, setup: Setup) -> Peer:
     if place.startswith(("http://", "https://")):
         protocol, vectors = server(place, normalize=setup.settings.normalize)
         return Peer(without_secrets(place), protocol, vectors=vectors, shared=True)
-    path = Path(place)
-    if path.suffix.lower() == ".onnx" and path.is_file():
+    path = path_of("b", place)
+    if path.suffix.lower() == ".onnx" and os.path.isfile(path):
         return _onnx(path, setup)
-    if path.suffix.lower() == ".gguf" and path.is_file():
+    if path.suffix.lower() == ".gguf" and os.path.isfile(path):
         return _gguf(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         return _folder(path, setup)
-    what = "is no file or folder" if not path.exists() else "is no .onnx and no .gguf file"
+    what = "is no file or folder" if not os.path.exists(path) else "is no .onnx and no .gguf file"
     raise InputError(f"{place[:300]} {what}; compare with {PEERS}")
+
+
+def _called_with(function: Callable[[list[str]], Any], texts: Sequence[str]) -> list[Tensor]:
+    try:
+        found = function(list(texts))
+    except RobertaHubError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the function that is compared with raised {type(error).__name__}: "
+            f"{str(error)[:200]}; it takes a list of texts and gives a vector of each"
+        ) from error
+    return _rows(found, len(texts))
 
 
 def _need(package: str, what: str, how: str | None = None) -> Any:
@@ -161,8 +175,14 @@ def _ours(roberta: RobertaHubInterface) -> Peer:
 def _folder(path: Path, setup: Setup) -> Peer:
     transformers = _need("transformers", f"comparing with the folder {path}")
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.AutoModel.from_pretrained(str(path)).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(path))
+    try:
+        model = transformers.AutoModel.from_pretrained(str(path)).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(path))
+    except Exception as error:
+        raise InputError(
+            f"{path}: transformers cannot read this folder ({type(error).__name__}: "
+            f"{str(error)[:300]})"
+        ) from error
     peer = _transformers(model, tokenizer, setup, str(path))
     if not (path / "modules.json").is_file():
         return peer
