@@ -163,6 +163,7 @@ class _Library:
             self.sum = code.compiled_sum
             self.sum.argtypes = [c_void_p, c_int64, c_void_p, c_int64]
             cores = _bound_cores()
+            self._cores = len(cores) or len(os.sched_getaffinity(os.getpid()))
             code.compiled_cores((c_int32 * len(cores))(*cores), c_int64(len(cores)))
 
     def formats(self, level: Level) -> frozenset[WeightFormat]:
@@ -171,10 +172,10 @@ class _Library:
         return frozenset(name for bit, name in enumerate(WEIGHT_FORMATS) if can >> bit & 1)
 
     def threads(self, level: Level, width: int, rows: int) -> int:
-        """Number of threads: at most one per tile of a product of this width."""
+        """Number of threads: at most one per core, and per tile of a product of this width."""
         shape = self.shapes[level].forms[0]
         tiles: int = -(-width // shape.panel) * -(-rows // shape.tile)
-        return min(num_threads(), tiles)
+        return min(num_threads(), tiles, self._cores)
 
 
 def _bound_cores() -> list[int]:

@@ -89,7 +89,7 @@ before, cores = tasks(), os.sched_getaffinity(0)
 with torch.no_grad():
     encoder.encode(torch.randint(5, 60, (1, 20)))
 new = {task: name for task, name in tasks().items() if task not in before}
-assert list(new.values()) == ["roberta_hub"] * 2, new
+assert list(new.values()) == ["roberta_hub"] * (min(3, len(cores)) - 1), new  # a core each
 assert os.sched_getaffinity(0) == cores
 for task in new:  # signals are for the program's own threads
     blocked = int((task / "status").read_text().split("SigBlk:")[1].split()[0], 16)
