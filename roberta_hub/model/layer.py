@@ -95,7 +95,7 @@ class TransformerLayer(nn.Module):
 
 
 class Products(NamedTuple):
-    """The products of a layer on torch's operators."""
+    """The products of a layer, each by itself."""
 
     query_key_value: Matrix
     mix: Matrix
@@ -119,7 +119,7 @@ class PreparedLayer:
         self.compiled = self._compiled()
         every = self.compiled_for(ANY_ROWS) is not None
         self.products: Products | None = None if every else self._products()
-        """On torch's operators; None if a compiled form covers any number of rows."""
+        """Each by itself; None if a compiled form covers any number of rows."""
 
     def compiled_for(self, rows: int) -> CompiledLayer | None:
         """Compiled form for this number of rows, or None."""

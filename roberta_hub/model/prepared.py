@@ -59,6 +59,11 @@ class Prepared(Generic[Form]):
         form, snapshot = made
         return form if snapshot.can_run() else None
 
+    def last_form(self) -> Form | None:
+        """Form that was built last, without a look at changes since; None: none was."""
+        made = self._made
+        return None if made is None else made[0]
+
     def _make(self) -> tuple[Form | None, _Snapshot]:
         with self._making:
             made = self._made
