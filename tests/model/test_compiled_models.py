@@ -93,9 +93,12 @@ def test_threads_are_as_many_as_there_are_tiles(
     there = compiled.library()
     assert there is not None
     monkeypatch.setattr(torch, "get_num_threads", lambda: 96)
+    monkeypatch.setattr(there, "_cores", 96)
     counts = {"avx2": (1, 4, 5, 9, 4096), "avx512": (1, 12, 13, 48, 4096)}[level]
     wanted = {"avx2": [32, 32, 64, 96, 96], "avx512": [24, 24, 48, 96, 96]}[level]
     assert [there.threads(level, 768, rows) for rows in counts] == wanted
+    monkeypatch.setattr(there, "_cores", 2)
+    assert {there.threads(level, 768, rows) for rows in counts} == {2}
 
 
 def test_weights_that_float16_holds_have_two_forms(level: Level) -> None:
