@@ -39,7 +39,7 @@ test-full: $(VENV)/.test
 # wants a Java of the system: apt install openjdk-17-jre-headless
 lakes: $(VENV)/.test
 	$(BIN)/python tools/lake_environments.py $(VENV)/lakes
-	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale tests/export
+	ROBERTA_HUB_LAKES=$(VENV)/lakes OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/scale tests/export tests/evaluation
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .

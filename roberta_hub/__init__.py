@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from roberta_hub.checkpoint.fetch.records import available_models
     from roberta_hub.config import RobertaConfig
     from roberta_hub.errors import RobertaHubError
+    from roberta_hub.evaluation.evaluate import evaluate
+    from roberta_hub.evaluation.mteb_encoder import as_mteb
     from roberta_hub.fairseq_names.importing import as_fairseq
     from roberta_hub.hub import CamembertModel, GottbertModel, RobertaModel, XLMRModel, load_model
     from roberta_hub.inference.answer import Answer
@@ -45,9 +47,11 @@ __all__ = [
     "XLMRModel",
     "ZeroShotSettings",
     "as_fairseq",
+    "as_mteb",
     "available_models",
     "collate_tokens",
     "compare",
+    "evaluate",
     "fit",
     "load_model",
     "verify",
@@ -69,9 +73,11 @@ _HOMES = {
     "XLMRModel": "roberta_hub.hub",
     "ZeroShotSettings": "roberta_hub.settings",
     "as_fairseq": "roberta_hub.fairseq_names.importing",
+    "as_mteb": "roberta_hub.evaluation.mteb_encoder",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "compare": "roberta_hub.verification.compare",
+    "evaluate": "roberta_hub.evaluation.evaluate",
     "fit": "roberta_hub.train.fitting.fit",
     "load_model": "roberta_hub.hub",
     "verify": "roberta_hub.verification.verify",

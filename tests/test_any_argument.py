@@ -201,8 +201,10 @@ def test_nothing_public_is_forgotten() -> None:
         "RobertaConfig",
         "RobertaHubInterface",
         "RobertaModel",
+        "as_mteb",
         "collate_tokens",
         "compare",
+        "evaluate",
         "load_model",
         "verify",
     ]
@@ -304,6 +306,29 @@ def test_comparing(
     rows = [{"text": "a", "label": LABELS[0]}, {"text": "b", "label": LABELS[1]}]
     right = {"old": _made, "new": _made, "table": rows, "text": "text", "head": "mnli"}
     answered(roberta_hub.compare, right, name, capfd)
+
+
+@pytest.mark.parametrize("name", arguments(roberta_hub.evaluate))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(120)
+def test_evaluating(
+    _made: RobertaHubInterface,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": "a", "label": LABELS[0]}, {"text": "b", "label": LABELS[1]}]
+    answered(roberta_hub.evaluate, {"model": _made, "task": rows, "head": "mnli"}, name, capfd)
+
+
+@pytest.mark.parametrize("name", arguments(roberta_hub.as_mteb))
+@pytest.mark.filterwarnings("ignore")
+def test_encoders_for_mteb(
+    _made: RobertaHubInterface, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answered(roberta_hub.as_mteb, {"model": copied(_made)}, name, capfd)
 
 
 @pytest.mark.system

@@ -28,6 +28,7 @@ PAGES = (
     ROOT / "docs/shell.md",
     ROOT / "docs/tables.md",
     ROOT / "docs/verify.md",
+    ROOT / "docs/evaluate.md",
 )
 """Those whose blocks are run as they stand. Other pages of docs/ have doctests."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

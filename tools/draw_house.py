@@ -30,6 +30,7 @@ SAYS = {
     "export": "model → ONNX, torch",
     "train": "texts → weights",
     "scale": "tables → tables",
+    "evaluation": "beside the right answers",
     "verification": "ours beside theirs",
     "fairseq_bridge": "models both ways",
     "fairseq_names": "fairseq's names, ours",

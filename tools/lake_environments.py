@@ -1,7 +1,7 @@
 """Builds environments for other engines: lakes, exported models, servers, sentence vectors.
 
     python tools/lake_environments.py FOLDER [NAME]...
-    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale tests/export
+    ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale tests/export tests/evaluation
     ROBERTA_HUB_LAKES=FOLDER python benchmarks/small.py
 
 Each has the packages of one engine, since they do not agree on all versions: Daft wants pyarrow
@@ -39,6 +39,7 @@ ENVIRONMENTS = {
         "nncf>=3.3",
     ],
     "fastembed": ["fastembed>=0.7"],
+    "mteb": ["mteb>=2.3"],
 }
 """What each has of its own; engines of lakes need no more of Ray than its core."""
 ALONE = {"sentence_openvino": ["optimum-intel>=2.2"]}

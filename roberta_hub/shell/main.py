@@ -41,6 +41,7 @@ VERBS_BY_SECTION = {
     "is it right": {
         "verify": "a model beside a peer: an export, a folder, a server; faults are named",
         "compare": "a new model beside an old one, on the rows of a table",
+        "evaluate": "what a model is worth: labels, scores, search, grammar, answers, spans",
     },
     "files and installation": {
         "run": "a script of fairseq's, as it is: its names mean this package",
@@ -68,7 +69,7 @@ examples:
 Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --column NAME), or
 the lines of standard input. Results go to standard output, all else to standard error. The exit
 status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; verify, compare,
-scan, doctor and pin say in their help what theirs means.
+evaluate, scan, doctor and pin say in their help what theirs means.
 
 Completion: eval "$(_ROBERTA_HUB_COMPLETE=bash_source roberta-hub)", zsh_source and fish_source.
 """
@@ -260,6 +261,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import verify
 
         return verify
+    if name == "evaluate":
+        from roberta_hub.shell import evaluate
+
+        return evaluate
 
     from roberta_hub.shell import maintenance
 

@@ -36,6 +36,7 @@ FLOORS = {
     "fairseq_bridge": 6,
     "train": 6,
     "scale": 6,
+    "evaluation": 7,
     "verification": 7,
     "shell": 8,
     "run": 9,

@@ -32,7 +32,10 @@ ENVIRONMENT = dict(os.environ)
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # the model in the box beside three peers
-@pytest.mark.parametrize("page", ["README.md", "docs/shell.md", "docs/tables.md", "docs/verify.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/shell.md", "docs/tables.md", "docs/verify.md", "docs/evaluate.md"],
+)
 def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) -> None:
     """In an empty folder, with nothing injected. New weights? `python tools/answers.py --write`."""
     assert ROOT / page in answers.PAGES

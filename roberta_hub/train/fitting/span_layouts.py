@@ -111,7 +111,7 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
     if named in ("csv", "jsonl", "parquet"):
         features = _features_in(path) if named == "parquet" else {}
         return _of_table(table_of(path, header=header), text, label, features)
-    if _is_conll(path):
+    if is_conll(path):
         return SpanTable(str(path), "a word and its tag a line", lambda: _conll(path))
     if named == "tsv":
         return _of_table(table_of(path, header=header), text, label, {})
@@ -508,7 +508,12 @@ def _shape(path: Path) -> tuple[int, bool]:
     return width, 10 * marks >= 9 * sum(widths.values()) > 0
 
 
-def _is_conll(path: Path) -> bool:
+def is_conll(path: Path) -> bool:
+    """Tell whether a file has a word and its tag a line, by most of its lines.
+
+    Args:
+        path: a file.
+    """
     try:
         width, marked = _shape(path)
     except InputError:  # not UTF-8: whoever reads the file says it

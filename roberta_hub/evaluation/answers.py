@@ -1,0 +1,79 @@
+"""Measures answers to questions about a context, as SQuAD's own scripts do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from roberta_hub.errors import InputError
+from roberta_hub.evaluation.records import Evaluation, Group
+from roberta_hub.evaluation.tasks import Asked, at_rows
+from roberta_hub.train.data.questions import QuestionExample, read_questions
+from roberta_hub.train.fitting.measures import bootstrap_interval
+from roberta_hub.train.metrics import squad_score
+
+COLUMNS = {"question", "context", "answers"}
+"""Of a table of questions."""
+
+
+def answers(asked: Asked, path: Path) -> Evaluation:
+    """Measure exact match and F1 of the answers that a span head finds.
+
+    Where a question has no answer the rules are those of SQuAD 2.0, and the head may give none;
+    else those of SQuAD 1.1, and it always gives one.
+
+    Args:
+        asked: the model, and which head.
+        path: SQuAD's JSON, or a table with the columns question, context and answers.
+
+    Raises:
+        InputError: a question that cannot be read.
+        UnknownNameError: the model has no span head.
+    """
+    head = asked.roberta._heads.find(asked.head, "span", "evaluate")
+    examples = read_questions(path)
+    unanswerable = any(not example.answers for example in examples)
+    blank = [one for one in examples if not (one.question.strip() and one.context.strip())]
+    if blank:
+        raise InputError("the question or the context is empty", place=blank[0].where)
+    with at_rows([example.where for example in examples]):
+        found = asked.roberta.answer(
+            [example.question for example in examples],
+            [example.context for example in examples],
+            head,
+            no_answer=unanswerable,
+            **asked.options,
+        )
+    scores = [
+        squad_score(answer.text, [text for _, text in example.answers], unanswerable=unanswerable)
+        for example, answer in zip(examples, found, strict=True)
+    ]
+    table = torch.tensor(scores, dtype=torch.double)
+    exact, f1 = table.mean(0).tolist()
+    return Evaluation(
+        model=asked.name,
+        task=str(path),
+        kind="answers",
+        verb="answer",
+        how=f"head {head}, by the rules of SQuAD {'2.0' if unanswerable else '1.1'}",
+        shape="questions about contexts",
+        rows=len(examples),
+        numbers={"f1": f1, "exact": exact},
+        interval=bootstrap_interval(table, lambda sums: sums[:, 1]),
+        groups=_groups(examples, scores) if unanswerable else (),
+    )
+
+
+def _groups(
+    examples: Sequence[QuestionExample], scores: Sequence[tuple[float, float]]
+) -> tuple[Group, ...]:
+    """The questions that have an answer, and those that have none."""
+    found = []
+    for name, has in (("has an answer", True), ("has none", False)):
+        own = [s for one, s in zip(examples, scores, strict=True) if bool(one.answers) == has]
+        if own:
+            exact, f1 = (sum(values) / len(own) for values in zip(*own, strict=True))
+            found.append(Group("question", name, len(own), {"f1": f1, "exact": exact}))
+    return tuple(found)

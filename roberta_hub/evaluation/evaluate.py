@@ -1,0 +1,243 @@
+"""Finds out what a task is, asks the model, and measures its answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from roberta_hub.arguments import one_of, path_of, path_text, short_repr, text_of
+from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.evaluation import answers, labels, minimal_pairs, retrieval, scores, spans
+from roberta_hub.evaluation.records import KINDS, Evaluation, Evaluations, Kind
+from roberta_hub.evaluation.tasks import Asked
+from roberta_hub.hub import load_model
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import heads_of
+from roberta_hub.rows.lines import check_file
+from roberta_hub.rows.tables import Table, format_of, table_of
+from roberta_hub.train.data.tagged_words import read_words
+from roberta_hub.train.fitting.span_layouts import TAGS, TOKENS, is_conll, items_of
+
+SHAPES = (
+    "a table of texts with labels, or of pairs with scores (CSV, TSV, JSONL, Parquet); a BEIR "
+    "folder (corpus.jsonl, queries.jsonl, qrels/test.tsv); minimal pairs (JSONL with sentence_good "
+    "and sentence_bad, or a folder of such); SQuAD's JSON; CoNLL's columns"
+)
+"""What is read, in words."""
+_LOOK = 50
+"""Rows by which a column of lists is known."""
+
+
+def evaluate(
+    model: RobertaHubInterface | str | os.PathLike[str],
+    task: Any,
+    *,
+    kind: Kind | None = None,
+    text: str | Sequence[str] | None = None,
+    label: str | Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    head: str | None = None,
+    split: str | None = None,
+    header: bool = True,
+    truncate: bool = False,
+    stride: int | None = None,
+    batch_tokens: int | None = None,
+    progress: bool | None = None,
+) -> Evaluation | Evaluations:
+    """Measure a model's answers on a task whose right answers are known, or on several.
+
+    What a task is, is seen from its files, and said in the result:
+
+    - "labels": a table of texts or pairs with labels, by `classify`: accuracy, F1, MCC, expected
+      calibration error, log loss.
+    - "scores": a table of pairs with numbers, by the nearness of their vectors, or of texts by a
+      head of regression: Spearman's and Pearson's correlation.
+    - "search": a folder of BEIR's shape, by `search`: nDCG, MRR, MAP, recall.
+    - "minimal_pairs": BLiMP's, by `score`: how often the right sentence scores higher.
+    - "answers": SQuAD 1.1 and 2.0, by `answer`: F1 and exact match.
+    - "spans": CoNLL's columns, by `tag`: F1, precision and recall of spans.
+
+    Args:
+        model: a model, or its name or path.
+        task: a path; or a data frame, a dict of columns, a list of dicts; or a list of paths.
+        kind: what the task is; None: seen from its files.
+        text: the column of a table's texts, or two of pairs; None: found by its name.
+        label: the column of the right answers, or several of 0 and 1; None: found by its name.
+        labels: for each label that the task writes otherwise, the head's: {"0": "negative"}.
+        head: that is asked; None: the model's own, or the only one that can be.
+        split: of a BEIR folder; None: "test", or the only one.
+        header: whether the first row of a CSV or TSV names the columns.
+        truncate: cut texts that are too long; else they are an error that names the row.
+        stride: or read them in windows that overlap by so many tokens.
+        batch_tokens: number of tokens in a batch.
+        progress: show a bar; None: for long runs in a terminal or notebook.
+
+    Returns:
+        An `Evaluation`: `numbers`, `groups`, `rows`, `notes`; it prints as a report. Of several
+        tasks `Evaluations`, which print as one table.
+
+    Raises:
+        InputError: a task of no shape that is known; labels that the head does not know; or no row
+            that can be judged.
+        UnknownNameError: a column, head or split that is not there.
+        MissingExtraError: a search needs pytrec-eval-terrier.
+
+    Example:
+        >>> import roberta_hub
+        >>> pairs = {"good": ["The dogs run."], "bad": ["The dogs runs."]}
+        >>> found = roberta_hub.evaluate("roberta.tiny", pairs)
+        >>> found.kind, found["accuracy"]
+        ('minimal_pairs', 1.0)
+    """
+    one_of("kind", kind, (None, *KINDS))
+    for argument, value in (("head", head), ("split", split)):
+        if value is not None:
+            text_of(argument, value)
+    tasks = _tasks(task)
+    name = model.source if isinstance(model, RobertaHubInterface) else path_text("model", model)
+    asked = Asked(
+        roberta=model if isinstance(model, RobertaHubInterface) else load_model(model),
+        name=name,
+        text=text,
+        label=label,
+        labels=_check_labels(labels),
+        head=head,
+        split=split,
+        header=header,
+        options={
+            "truncate": truncate,
+            "stride": stride,
+            "batch_tokens": batch_tokens,
+            "progress": progress,
+        },
+    )
+    asked.roberta._runner(**asked.options)  # checks them
+    if tasks is None:
+        return _evaluate(asked, task, kind)
+    return Evaluations(tuple(_evaluate(asked, each, kind) for each in tasks))
+
+
+def _tasks(task: Any) -> list[Any] | None:
+    """The tasks of a list of several; None: it is one."""
+    if not isinstance(task, (list, tuple)) or any(isinstance(each, Mapping) for each in task):
+        return None
+    if not task:
+        raise InputError(f"task is {short_repr(task)}, an empty list; give {SHAPES}")
+    return list(task)
+
+
+def _check_labels(value: object) -> Mapping[str, str]:
+    if value is None:
+        return {}
+    if isinstance(value, Mapping) and all(
+        isinstance(t, str) for pair in value.items() for t in pair
+    ):
+        return dict(value)
+    raise InputTypeError(
+        f"labels is {short_repr(value)}; give a dict from each label of the task to the head's, "
+        "both str"
+    )
+
+
+def _evaluate(asked: Asked, task: Any, kind: Kind | None) -> Evaluation:
+    if not isinstance(task, (str, os.PathLike)):
+        return _of_table(asked, table_of(task, "task"), kind)
+    path = path_of("task", task)
+    if os.path.isdir(path):
+        return _of_folder(asked, path, kind)
+    check_file(path)
+    named = format_of(path)
+    if kind == "answers" or (kind is None and _is_json(path)):
+        return answers.answers(asked, path)
+    rowed = named in ("csv", "jsonl", "parquet")
+    if not rowed and (kind == "spans" or (kind is None and is_conll(path))):
+        return spans.spans(asked, read_words(path, "conll"), str(path), "a word and its tag a line")
+    if named is None:
+        raise _unknown(str(path))
+    return _of_table(asked, table_of(path, header=asked.header), kind, path)
+
+
+def _unknown(name: str) -> InputError:
+    return InputError(f"{name[:300]} is of no shape that is read: give {SHAPES}")
+
+
+def _is_json(path: Path) -> bool:
+    """Tell whether a file is one JSON value, by its name and its begin."""
+    names = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".xz")]
+    return names[-1:] == [".json"]
+
+
+def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
+    if kind == "search" or (kind is None and retrieval.is_search(folder)):
+        return retrieval.search(asked, folder)
+    tables = [table_of(path) for path in sorted(folder.glob("*.jsonl*")) if path.is_file()]
+    paired = [t for t in tables if minimal_pairs.sentence_columns(t.columns) is not None]
+    if tables and len(paired) == len(tables) and kind in (None, "minimal_pairs"):
+        return minimal_pairs.minimal_pairs(asked, tables, str(folder))
+    raise _unknown(str(folder))
+
+
+def _of_table(
+    asked: Asked, table: Table, kind: Kind | None, path: Path | None = None
+) -> Evaluation:
+    names = {*table.columns}
+    given = asked.text is not None or asked.label is not None
+    if kind == "minimal_pairs" or (
+        kind is None and not given and minimal_pairs.sentence_columns(table.columns)
+    ):
+        return minimal_pairs.minimal_pairs(asked, [table], table.name)
+    if path is not None and kind is None and not given and names >= answers.COLUMNS:
+        return answers.answers(asked, path)
+    words = _word_lists(table) if kind in (None, "spans") and not given else None
+    if path is not None and words is not None:
+        columns = dict(zip(("words", "tags"), words, strict=True))
+        shape = f"lists of words and of tags ({', '.join(words)})"
+        return spans.spans(asked, read_words(path, None, columns), table.name, shape)
+    if kind in ("search", "answers", "spans"):
+        raise InputError(
+            f"{table.name} is a table, and no task of the kind {kind!r}: give {SHAPES}"
+        )
+    found = labels.columns_of(table, asked)
+    if kind == "labels":
+        return labels.labels(asked, table, found)
+    regression = _regression_head(asked)
+    if kind == "scores" or regression is not None or _are_scores(asked, table, found):
+        return scores.scores(asked, table, found, regression)
+    return labels.labels(asked, table, found)
+
+
+def _word_lists(table: Table) -> tuple[str, str] | None:
+    """Name the columns with lists of words and of tags; None: there are none."""
+    rows = [row.values for row in islice(table.rows(), _LOOK)]
+    for words in TOKENS:
+        for tags in TAGS:
+            lists = [(items_of(row.get(words)), items_of(row.get(tags))) for row in rows]
+            if lists and all(w is not None and t is not None for w, t in lists):
+                return words, tags
+    return None
+
+
+def _regression_head(asked: Asked) -> str | None:
+    """Name the head of regression that is asked: the named one, or the model's own."""
+    roberta = asked.roberta
+    heads = heads_of(roberta.model)
+    name = asked.head if asked.head is not None else roberta.default_head
+    if name is None and len(heads) == 1:
+        name = next(iter(heads))
+    if name is None or name not in heads:
+        return None
+    kind = roberta.kinds.get(name)
+    return name if kind == "regression" or len(roberta.head_labels(name)) == 1 else None
+
+
+def _are_scores(asked: Asked, table: Table, found: labels.Columns) -> bool:
+    """Tell whether the right answers are numbers of pairs, and no names of a head's classes."""
+    if len(found.texts) != 2 or len(found.labels) != 1 or asked.head is not None:
+        return False
+    numbers, seen = scores.all_numbers(table, found.labels[0])
+    heads = heads_of(asked.roberta.model)
+    known = [{*asked.roberta.head_labels(name)} | {*asked.labels} for name in heads]
+    return numbers and not any(seen <= own for own in known)

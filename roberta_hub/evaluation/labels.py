@@ -1,0 +1,265 @@
+"""Measures the labels that a classification head gives to the rows of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from roberta_hub.arguments import short_repr
+from roberta_hub.errors import InputError, Remedy
+from roberta_hub.evaluation.records import Evaluation, Group
+from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.rows.columns import find_columns
+from roberta_hub.rows.tables import Row, Table
+from roberta_hub.rows.values import is_blank
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.fitting.measures import (
+    calibration_error,
+    log_loss,
+    reliability_bins,
+    share_interval,
+)
+from roberta_hub.train.fitting.multi_label import (
+    LABEL_SEPARATORS,
+    flags_in,
+    label_name,
+    labels_in,
+    parse_cell,
+    to_python,
+)
+from roberta_hub.train.metrics import accuracy, f1, macro_f1, matthews
+
+_LISTED = 10
+"""Labels that an error lists."""
+OF_LABELS = Remedy(
+    "labels={'its label': \"the head's\"} says which is which",
+    "--labels ITS=OURS,... says which is which",
+)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table hold the texts, and which the right answers."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join((*self.texts, *self.labels))
+
+
+def columns_of(table: Table, asked: Asked) -> Columns:
+    """Find the columns with the texts and with the right answers.
+
+    Args:
+        table: of the task.
+        asked: which may name them.
+
+    Raises:
+        UnknownNameError: a column that is not there.
+        InputError: no column can be it, or several.
+    """
+    texts, labels = find_columns(table, asked.text, asked.label)
+    return Columns(texts, labels)
+
+
+def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
+    """Measure a classification head on a table of texts with their right labels.
+
+    Args:
+        asked: the model, and which head.
+        table: of the task.
+        columns: of the texts and labels.
+
+    Raises:
+        InputError: labels that the head does not know; the message lists them. Or a head that
+            answers with a number; or no row that can be judged.
+        UnknownNameError: the model has no such head.
+    """
+    roberta = asked.roberta
+    head = roberta._heads.find(asked.head, "classification", "evaluate")
+    known = roberta.head_labels(head)
+    if len(known) == 1 or roberta.kinds.get(head) == "regression":
+        raise InputError(
+            f"head {head!r} gives a number, and {table.name} has labels",
+            remedy=Remedy(
+                "kind='scores' correlates it with numbers", "--kind scores correlates it with them"
+            ),
+        )
+    several = roberta.kinds.get(head) == "multi_label" or len(columns.labels) > 1
+    rows = _Rows([], [], [])
+    left = LeftOut()
+    for row in table.rows():
+        text = left.text(row, columns.texts)
+        if text is None:
+            continue
+        own = _right(row, columns.labels, {*known, *asked.labels}, several)
+        if own is None:
+            left.add("label")
+            continue
+        rows.texts.append(text)
+        rows.where.append(row.where)
+        rows.right.append(tuple(asked.labels.get(label, label) for label in own))
+    left.check(rows.texts, table.name)
+    _check_known(rows, known, head, table.name)
+    with at_rows(rows.where):
+        found = roberta.classify(
+            rows.texts, head, multi_label=True if several else None, **asked.options
+        )
+    measured = _several(rows.right, found, known) if several else _one(rows.right, found, known)
+    numbers, groups, right = measured
+    what = "labelled pairs" if len(columns.texts) == 2 else "labelled texts"
+    return Evaluation(
+        model=asked.name,
+        task=table.name,
+        kind="labels",
+        verb="classify",
+        how=f"head {head}" + (", several labels" if several else ""),
+        shape=f"{what} ({columns})",
+        rows=len(rows.texts),
+        numbers=numbers,
+        interval=share_interval(right, len(rows.texts)),
+        groups=groups,
+        notes=left.notes(),
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    texts: list[Text]
+    where: list[str]
+    right: list[tuple[str, ...]]
+    """The labels of each; one, unless several may apply."""
+
+
+def _right(
+    row: Row, columns: Sequence[str], known: set[str], several: bool
+) -> tuple[str, ...] | None:
+    """Read the right labels of a row; None: nobody wrote them."""
+    if len(columns) > 1:
+        flags = flags_in(row, columns)
+        return None if flags is None else tuple(name for name, yes in flags.items() if yes)
+    value = to_python(row.values.get(columns[0]))
+    if is_blank(value):
+        return None
+    if not several:
+        return (label_name(value, row.where),)
+    cell = parse_cell(value, None, texts=True)
+    if isinstance(cell, str) and cell.strip() not in known:
+        cell = _apart(cell, known)
+    return labels_in(cell, row, columns[0])
+
+
+def _apart(cell: str, known: set[str]) -> Any:
+    """Take the labels of a cell apart where all its parts are labels."""
+    for separator in LABEL_SEPARATORS:
+        parts = [part.strip() for part in cell.split(separator) if part.strip()]
+        if len(parts) > 1 and {*parts} <= known:
+            return parts
+    return cell
+
+
+def _check_known(rows: _Rows, known: Sequence[str], head: str, task: str) -> None:
+    """Refuse labels that the head cannot give: its answers would all be wrong."""
+    counts = Counter(chain.from_iterable(rows.right))
+    unknown = [label for label in counts if label not in known]
+    if not unknown:
+        return
+    shown = ", ".join(f"{short_repr(name)} ({counts[name]:,})" for name in unknown[:_LISTED])
+    more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
+    own = ", ".join(short_repr(name, 40) for name in known[: 2 * _LISTED])
+    raise InputError(
+        f"{task} has labels that head {head!r} does not know: {shown}{more}; it knows {own}"
+        + (", ..." if len(known) > 2 * _LISTED else ""),
+        remedy=OF_LABELS,
+    )
+
+
+Measured = tuple[dict[str, float | None], tuple[Group, ...], float]
+"""Numbers, those of each label, and the share of rows that are right."""
+
+
+def _one(
+    right: Sequence[tuple[str, ...]], found: Sequence[Prediction], known: Sequence[str]
+) -> Measured:
+    """Measure labels that exclude each other."""
+    place = {label: i for i, label in enumerate(known)}
+    wanted = torch.tensor([place[label] for (label,) in right])
+    answered = torch.tensor([place[each.label] for each in found])
+    share = accuracy(answered, wanted)
+    hits = answered.eq(wanted).tolist()
+    numbers: dict[str, float | None] = {
+        "accuracy": share,
+        "f1_macro": macro_f1(answered, wanted),
+        "f1_micro": share,
+        "mcc": matthews(answered, wanted),
+        "ece": calibration_error(reliability_bins([each.score for each in found], hits)),
+        "log_loss": log_loss(
+            [each.scores[label] for each, (label,) in zip(found, right, strict=True)]
+        ),
+        "majority": int(wanted.bincount().max()) / len(right),
+    }
+    there = torch.stack([wanted.eq(k) for k in range(len(known))], 1)
+    given = torch.stack([answered.eq(k) for k in range(len(known))], 1)
+    return numbers, _by_label(given, there, known), share
+
+
+def _several(
+    right: Sequence[tuple[str, ...]], found: Sequence[Prediction], known: Sequence[str]
+) -> Measured:
+    """Measure labels of which each row may have any number; `accuracy` is all of them right."""
+    there = torch.tensor([[label in own for label in known] for own in right])
+    given = torch.tensor([[label in (each.labels or ()) for label in known] for each in found])
+    scores = [[each.scores[label] for label in known] for each in found]
+    flat = [score for row in scores for score in row]
+    truth = there.flatten().tolist()
+    groups = _by_label(given, there, known)
+    both, missed, wrong = _counts(given, there)
+    seen = [i for i in range(len(known)) if there[:, i].any() or given[:, i].any()]
+    each_f1 = [groups[i].numbers["f1"] for i in seen]
+    share = float(given.eq(there).all(1).double().mean())
+    numbers: dict[str, float | None] = {
+        "accuracy": share,
+        "f1_micro": f1(both, missed, wrong),
+        "f1_macro": sum(each_f1) / len(seen) if seen else 0.0,
+        "ece": calibration_error(reliability_bins(flat, truth)),
+        "log_loss": log_loss([p if yes else 1 - p for p, yes in zip(flat, truth, strict=True)]),
+    }
+    return numbers, groups, share
+
+
+def _counts(given: Tensor, there: Tensor) -> tuple[int, int, int]:
+    """Right, missed and wrong ones of two tensors of truth values."""
+    both = int((given & there).sum())
+    return both, int(there.sum()) - both, int(given.sum()) - both
+
+
+def _by_label(given: Tensor, there: Tensor, known: Sequence[str]) -> tuple[Group, ...]:
+    """Precision, recall and F1 of each label: (rows, K) given and right."""
+    groups = []
+    for k, label in enumerate(known):
+        both, missed, wrong = _counts(given[:, k], there[:, k])
+        numbers = precision_recall_f1(both, missed, wrong)
+        groups.append(Group("label", label, both + missed, numbers))
+    return tuple(groups)
+
+
+def precision_recall_f1(right: int, missed: int, wrong: int) -> dict[str, float]:
+    """Compute precision, recall and F1 of counts; 0 where there is nothing to divide by.
+
+    Example:
+        >>> precision_recall_f1(right=1, missed=1, wrong=0)["precision"]
+        1.0
+    """
+    return {
+        "precision": right / max(right + wrong, 1),
+        "recall": right / max(right + missed, 1),
+        "f1": f1(right, missed, wrong),
+    }

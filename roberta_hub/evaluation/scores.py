@@ -1,0 +1,127 @@
+"""Correlates numbers that people gave, to pairs or texts, with a model's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roberta_hub.errors import InputError, Remedy
+from roberta_hub.evaluation.labels import Columns
+from roberta_hub.evaluation.records import Evaluation
+from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
+from roberta_hub.inference.embed import similarities
+from roberta_hub.rows.tables import Table
+from roberta_hub.rows.values import is_blank, number_in
+from roberta_hub.settings import SentenceSettings
+from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.fitting.multi_label import to_python
+from roberta_hub.train.metrics import pearson, spearman
+
+_CHUNK = 64
+"""Pairs whose vectors are compared together."""
+
+
+def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Evaluation:
+    """Correlate the numbers of a table with the model's, by Spearman's and Pearson's coefficient.
+
+    Args:
+        asked: the model.
+        table: of the task.
+        columns: of the texts and of the number.
+        head: of regression that answers; None: the nearness of the vectors of a pair.
+
+    Raises:
+        InputError: a right answer that is no number; single texts where no head is asked; or no
+            row that can be judged.
+    """
+    (column, *more) = columns.labels
+    if more:
+        raise InputError(f"{table.name}: scores are one column, not {len(more) + 1}")
+    if head is None and len(columns.texts) != 2:
+        raise InputError(
+            f"{table.name} has single texts, and vectors are compared in pairs",
+            remedy=Remedy(
+                "text=['a', 'b'] names two columns, and head=NAME asks a head of regression",
+                "--text A,B names two columns, and --head NAME asks a head of regression",
+            ),
+        )
+    texts: list[Text] = []
+    where: list[str] = []
+    wanted: list[float] = []
+    left = LeftOut()
+    for row in table.rows():
+        text = left.text(row, columns.texts)
+        if text is None:
+            continue
+        value = to_python(row.values.get(column))
+        if is_blank(value):
+            left.add("score")
+            continue
+        number = number_in(value)
+        if number is None:
+            raise row.error(f"the column {column!r} holds {value!r:.60}, which is no number")
+        texts.append(text)
+        where.append(row.where)
+        wanted.append(number)
+    left.check(texts, table.name)
+    with at_rows(where):
+        if head is None:
+            found = pair_similarities(asked, texts)
+        else:
+            answers = asked.roberta.classify(texts, head, **asked.options)
+            found = [answer.score for answer in answers]
+    numbers = {"spearman": spearman(found, wanted), "pearson": pearson(found, wanted)}
+    notes = list(left.notes())
+    if numbers["spearman"] is None:
+        notes.append("no correlation: all numbers of the table, or all answers, are the same")
+    similarity = (asked.roberta.sentence or SentenceSettings()).similarity
+    what = "scored pairs" if len(columns.texts) == 2 else "scored texts"
+    return Evaluation(
+        model=asked.name,
+        task=table.name,
+        kind="scores",
+        verb="embed" if head is None else "classify",
+        how=f"{similarity} of vectors" if head is None else f"head {head}",
+        shape=f"{what} ({', '.join((*columns.texts, column))})",
+        rows=len(texts),
+        numbers=numbers,
+        notes=tuple(notes),
+    )
+
+
+def pair_similarities(asked: Asked, pairs: Sequence[Text]) -> list[float]:
+    """How near the two texts of each pair are, as `similarity` says.
+
+    Args:
+        asked: the model.
+        pairs: of texts.
+    """
+    roberta = asked.roberta
+    flat = [text for pair in pairs for text in pair]
+    vectors = roberta.embed(flat, **asked.options)
+    one, other = vectors[::2], vectors[1::2]
+    kind = (roberta.sentence or SentenceSettings()).similarity
+    found: list[float] = []
+    for start in range(0, len(one), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        found += similarities(one[rows], other[rows], kind).diagonal().tolist()
+    return found
+
+
+def all_numbers(table: Table, column: str) -> tuple[bool, set[str]]:
+    """Tell whether a column holds numbers alone, and which labels its values would be.
+
+    Args:
+        table: of the task.
+        column: of the right answers.
+    """
+    seen: set[str] = set()
+    numbers = True
+    for row in table.rows():
+        value = to_python(row.values.get(column))
+        if is_blank(value):
+            continue
+        if number_in(value) is None:
+            return False, seen
+        whole = isinstance(value, float) and value.is_integer()
+        seen.add(str(int(value) if whole else value).strip())
+    return numbers and bool(seen), seen

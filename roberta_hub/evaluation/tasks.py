@@ -1,0 +1,107 @@
+"""What a task is told, and what a text or label that is missing makes of its row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from roberta_hub.errors import InputError, Place, placed
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.rows.formats import Missing
+from roberta_hub.rows.tables import Row
+from roberta_hub.rows.values import Fault
+from roberta_hub.text.tokenizer import Text
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model, and how a task is asked of it."""
+
+    roberta: RobertaHubInterface
+    name: str
+    """What reports call the model."""
+    text: Any = None
+    """The column of the texts, or two."""
+    label: Any = None
+    """The column of the right answers, or several."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """From a label of the task to the head's."""
+    head: str | None = None
+    split: str | None = None
+    """Of a folder with judgements of several splits."""
+    header: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords of the verbs: truncate, stride, batch_tokens, progress."""
+
+
+class LeftOut:
+    """Counts the rows that cannot be judged, by what they lack."""
+
+    def __init__(self) -> None:
+        """Begin a task."""
+        self._counts: Counter[str] = Counter()
+
+    def text(self, row: Row, columns: Sequence[str]) -> Text | None:
+        """Read the text of a row, or its pair; None: it is missing, which is counted.
+
+        Args:
+            row: of a table.
+            columns: of the texts.
+
+        Raises:
+            InputError: something else than a text.
+        """
+        found = row.texts_of(columns)
+        if isinstance(found, Missing):
+            self.add("text")
+            return None
+        if isinstance(found, Fault):
+            raise row.error(found.why)
+        return found
+
+    def add(self, what: str) -> None:
+        """Count a row.
+
+        Args:
+            what: it lacks: "text", "label".
+        """
+        self._counts[what] += 1
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how many were left out, and why."""
+        said = ", ".join(
+            f"{count:,} {'row' if count == 1 else 'rows'} without a {what}"
+            for what, count in self._counts.items()
+        )
+        return (f"left out: {said}",) if said else ()
+
+    def check(self, rows: Sequence[object], task: str) -> None:
+        """Refuse a task of which nothing is left.
+
+        Args:
+            rows: that can be judged.
+            task: its name.
+
+        Raises:
+            InputError: there are none.
+        """
+        if not rows:
+            raise InputError("; ".join((f"{task} has no rows to judge", *self.notes())))
+
+
+@contextmanager
+def at_rows(where: Sequence[str]) -> Iterator[None]:
+    """Tell the place of a verb's error as the row of the task.
+
+    Args:
+        where: file and line of each text.
+    """
+
+    def row(at: Place) -> Place | str:
+        return where[at.index] if at.index < len(where) else at
+
+    with placed(row):
+        yield
