@@ -106,6 +106,7 @@ def at_width(config: Config, width: int) -> Config:
 
 def _check_task(config: Config) -> None:
     """Check the task and the paths of its data before a model is fetched for them."""
+    from roberta_hub.train.data.data_bins import find_splits
     from roberta_hub.train.data.streams import source_files
     from roberta_hub.train.tasks.build import check_name
     from roberta_hub.train.tasks.options import PretrainingOptions, options_of, train_path
@@ -121,7 +122,7 @@ def _check_task(config: Config) -> None:
     train_path(config)
     for field in ("train", "valid"):
         path = getattr(config.data, field)
-        if path is None:
+        if path is None or find_splits(path, field):
             continue
         if name in PRETRAINING_TASKS:
             source_files(path)

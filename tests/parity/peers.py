@@ -21,7 +21,7 @@ from .fairseq_peer import (
     randomise,
     real_fairseq,
 )
-from .training import continue_training, train
+from .training import continue_training, preprocess, train
 from .transformers_peer import hf_model, save_hf
 from .vocabularies import dictionary, original_bpe, shipped_tokens, toy_tokens, write_bpe
 
@@ -47,6 +47,7 @@ __all__ = [
     "needs_fairseq",
     "needs_transformers",
     "original_bpe",
+    "preprocess",
     "randomise",
     "real_fairseq",
     "save_era",

@@ -73,6 +73,22 @@ def continue_training(
     return [float(json.loads(step[1])["loss"]) for step in steps if len(step) == 2]
 
 
+def preprocess(directory: Path, *, destination: str = "", **flags: Any) -> Path:
+    """Let real fairseq-preprocess binarize text in a process.
+
+    Args:
+        directory: With `dict.txt`; other paths are taken from here.
+        destination: Folder inside, made by fairseq.
+        **flags: fairseq-preprocess's arguments by name.
+
+    Returns:
+        The folder that it wrote.
+    """
+    own = {"only_source": True, "workers": 1, "destdir": directory / destination, **flags}
+    _run([["preprocess", _flags(**own)]])
+    return directory / destination
+
+
 def _preprocessing(directory: Path, classify: bool) -> list[list[Any]]:
     """Write toy text, ids as words, and the commands that binarise it."""
     rng = random.Random(0)

@@ -92,7 +92,7 @@ def plan_epoch(
     `update_freq` is no multiple of `world`, the update is cut into more, smaller micro-batches.
 
     Args:
-        lengths: tokens of each example.
+        lengths: tokens of each example; 0 leaves it out.
         max_tokens: budget of a micro-batch; None: only `batch_size` counts.
         seed: with the epoch it decides the order.
         epoch: counted from 0.
@@ -117,6 +117,7 @@ def plan_epoch(
     _check(lengths, max_tokens, batch_size, update_freq, world)
     sizes = _tensor(lengths)
     order = torch.randperm(len(sizes), generator=_generator(seed, epoch, "order"))
+    order = order[sizes[order] > 0]
     if batch_size is None:
         assert max_tokens is not None  # _check
         order = _together(order, sizes, max_tokens)
@@ -189,7 +190,7 @@ def _check(
     update_freq: int,
     world: int,
 ) -> None:
-    if not len(lengths):
+    if not any(lengths):
         raise InputError("there are no training examples; is the data file empty?")
     if max_tokens is None and batch_size is None:
         raise InputError("neither max_tokens nor batch_size is given; set one of them")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,10 @@ from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.files import publishing
 from roberta_hub.train.limits import suggestion
 
-BLOCK_MODES = ("full", "doc")
-"""FULL-SENTENCES and DOC-SENTENCES (Liu et al. 2019, section 4.2)."""
+FAIRSEQ_MODES = ("none", "complete", "complete_doc", "eos")
+"""The break modes of fairseq's `TokenBlockDataset`, block for block as there."""
+BLOCK_MODES = ("full", "doc", *FAIRSEQ_MODES)
+"""FULL-SENTENCES and DOC-SENTENCES (Liu et al. 2019, section 4.2), and fairseq's own."""
 TOKENS_PER_SCAN = 16_000_000
 """Tokens that are searched for line ends at once."""
 
@@ -74,26 +76,43 @@ class Blocks:
         ]
 
 
-def cut_blocks(stream: Tensor, size: int, *, mode: str = "full", bos: int, eos: int) -> Blocks:
+def cut_blocks(
+    stream: Tensor,
+    size: int,
+    *,
+    mode: str = "full",
+    bos: int,
+    eos: int,
+    lines: Callable[[], Tensor] | None = None,
+) -> Blocks:
     """Cut a stream into blocks of at most `size` tokens, `<s>` included.
 
-    A block ends where a line ends. A line that is longer than a block is cut, so that nothing is
-    lost (fairseq's `TokenBlockDataset` leaves it whole, and its trainer then fails or skips it).
+    A block ends where a line ends. In the modes "full" and "doc" a line that is longer than a block
+    is cut, so that nothing is lost (fairseq's `TokenBlockDataset` leaves it whole, and its trainer
+    then fails or skips it). The other modes are fairseq's, and give its blocks: an empty line is a
+    token like any other, but for "complete_doc", and blocks may be longer than `size`.
 
     Args:
         stream: ids as `streams.build_stream` writes them. Shape: (S,)
         size: most tokens of a block.
         mode: "full": blocks run over the ends of documents, with a separator (fairseq's
-            `complete`); "doc": they end with their document.
+            `complete`); "doc": they end with their document; "none": they end anywhere, all of one
+            size; "complete": with a line, and documents run on; "complete_doc": with a line, and
+            with their document; "eos": a block is a line.
         bos: the id that begins a block.
         eos: the id that ends a line.
+        lines: counts the ids up to the end of each line, (N,); None: a line ends with `eos`.
 
     Raises:
         InputError: a size below 3.
         UnknownNameError: no such mode.
     """
     _check(size, mode)
-    ends = _line_ends(stream, eos)
+    if mode == "none":
+        return _of_one_size(stream, size, bos)
+    ends = _line_ends(stream, eos) if lines is None else array("q", lines().tolist())
+    if mode in FAIRSEQ_MODES:
+        return _as_fairseq(stream, ends, size, mode, bos)
     starts, stops = array("q"), array("q")
     document = 0  # in "doc" mode, the line after the last separator
     start = line = 0
@@ -116,8 +135,47 @@ def cut_blocks(stream: Tensor, size: int, *, mode: str = "full", bos: int, eos: 
     return Blocks(stream, places[0], places[1], bos)
 
 
+def _of_one_size(stream: Tensor, size: int, bos: int) -> Blocks:
+    starts = torch.arange(0, len(stream), size - 1)
+    return Blocks(stream, starts, (starts + size - 1).clamp(max=len(stream)), bos)
+
+
+def _as_fairseq(stream: Tensor, ends: array[int], size: int, mode: str, bos: int) -> Blocks:
+    """Cut at the ends of lines as `_get_slice_indices_fast` of fairseq 0.12.2 does."""
+    starts, stops = array("q"), array("q")
+    start = line = 0
+    if mode == "eos":
+        starts, stops = array("q", [0, *ends[:-1]]), ends
+    while line < len(ends) and mode != "eos":
+        last = max(line + 1, bisect_right(ends, start + size - 1, lo=line))
+        if mode == "complete":
+            starts.append(start)
+            stops.append(ends[last - 1])
+            start, line = ends[last - 1], last
+            continue
+        while line < last and ends[line] - (ends[line - 1] if line else 0) != 1:
+            line += 1
+        stop = ends[line - 1] if line else 0
+        if stop - start > 1:  # fairseq drops documents of one token
+            starts.append(start)
+            stops.append(stop)
+        start = stop
+        if line < last:  # an empty line, which belongs to no block
+            start, line = ends[line], line + 1
+    places = [torch.tensor(a, dtype=torch.long) for a in (starts, stops)]
+    return Blocks(stream, places[0], places[1], bos)
+
+
 def cached_blocks(
-    stream: Tensor, folder: Path, size: int, *, mode: str = "full", bos: int, eos: int
+    stream: Tensor,
+    folder: Path,
+    size: int,
+    *,
+    mode: str = "full",
+    bos: int,
+    eos: int,
+    lines: Callable[[], Tensor] | None = None,
+    name: str | None = None,
 ) -> Blocks:
     r"""Cut a stream as `cut_blocks` does, or map the blocks that an earlier call has cut.
 
@@ -132,6 +190,8 @@ def cached_blocks(
         mode: see `cut_blocks`.
         bos: see `cut_blocks`.
         eos: see `cut_blocks`.
+        lines: see `cut_blocks`.
+        name: what tells the stream from others; None: the files of `folder`.
 
     Raises:
         InputError: a size below 3.
@@ -151,20 +211,21 @@ def cached_blocks(
     """
     _check(size, mode)
     kind = f"blocks-{size}-{mode}-"
-    path = folder / f"{kind}{_stream_name(folder, eos)}.bin"
-    found = _load_index(path, stream, size, bos)
+    longest = len(stream) + 1 if mode in FAIRSEQ_MODES else size
+    path = folder / f"{kind}{_stream_name(folder, eos) if name is None else name}.bin"
+    found = _load_index(path, stream, longest, bos)
     if found is not None:
         return found
     with lock(folder / ".lock"):
-        found = _load_index(path, stream, size, bos)  # another process was faster
+        found = _load_index(path, stream, longest, bos)  # another process was faster
         if found is None:
-            found = cut_blocks(stream, size, mode=mode, bos=bos, eos=eos)
+            found = cut_blocks(stream, size, mode=mode, bos=bos, eos=eos, lines=lines)
             head = torch.tensor([INDEX_MAGIC, len(found)])
             with suppress(OSError):  # a corpus that may only be read
                 with publishing(path) as new, open(new, "wb") as file:
                     for numbers in (head, found.starts, found.ends):
                         numbers.numpy().tofile(file)
-                found = _load_index(path, stream, size, bos) or found
+                found = _load_index(path, stream, longest, bos) or found
                 for old in folder.glob(f"{kind}*.bin"):
                     if old != path:
                         old.unlink(missing_ok=True)
@@ -182,7 +243,7 @@ def _stream_name(folder: Path, eos: int) -> str:
     return hashlib.blake2b(known + f" {eos}".encode(), digest_size=8).hexdigest()
 
 
-def _load_index(path: Path, stream: Tensor, size: int, bos: int) -> Blocks | None:
+def _load_index(path: Path, stream: Tensor, longest: int, bos: int) -> Blocks | None:
     """Map the index in a file; None where there is none that fits the stream."""
     try:
         count, odd = divmod(path.stat().st_size - 16, 16)
@@ -196,7 +257,7 @@ def _load_index(path: Path, stream: Tensor, size: int, bos: int) -> Blocks | Non
         return None
     for at in range(0, count, TOKENS_PER_SCAN):
         some, until = starts[at : at + TOKENS_PER_SCAN], ends[at : at + TOKENS_PER_SCAN]
-        whole = some.lt(until) & (until - some).lt(size)
+        whole = some.lt(until) & (until - some).lt(longest)
         if not whole.all() or not some[1:].ge(until[:-1]).all():
             return None
     if int(starts[0]) < 0 or int(ends[-1]) > len(stream):

@@ -66,7 +66,8 @@ class PretrainingOptions:
     block_size: int | None = None
     """Tokens of a sequence; None: the model's limit."""
     sentences: str = "full"
-    """"full": blocks run over the ends of documents; "doc": they do not."""
+    """"full": blocks run over the ends of documents; "doc": they do not; "none", "complete",
+    "complete_doc", "eos": fairseq's `--sample-break-mode`, block for block."""
     unit: str = "token"
     """What is masked at once: see `Masking.unit`."""
     mask_prob: float = 0.15

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.train.data.batches import plan_epoch
 from roberta_hub.train.data.blocks import Blocks, cached_blocks
+from roberta_hub.train.data.data_bins import find_splits, open_text
 from roberta_hub.train.data.digests import TRAINING_DATA, VALIDATION_DATA
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.data.random_hash import uniform
@@ -46,7 +49,7 @@ def build_pretraining(
 
     Args:
         config: `task`, `data`, `seed` and `output` are read. `data.train` and `data.valid` name
-            text files, or folders that `streams.build_stream` wrote.
+            text files, or folders that `streams.build_stream` or fairseq-preprocess wrote.
         interface: the model, which training changes.
         fresh: whether the run begins here; one that goes on has its weights in a state.
 
@@ -113,14 +116,19 @@ class PreTraining:
         self.maskable = Maskable.of(interface.tokenizer)
         self.metric = metric_of(config, "loss", module.METRICS)
         self.larger_is_better = self.metric not in ("loss", "lm_loss", "perplexity")
-        self._train, digest = _blocks(train_path(config), "train", config, options, interface)
+        self._shards, digest = _shards(train_path(config), "train", config, options, interface)
+        longest = roberta_of(interface).config.max_positions
         digests, self._valid = {TRAINING_DATA: digest}, None
         if valid := config.data.valid:
-            self._valid, digests[VALIDATION_DATA] = _blocks(
-                valid, "valid", config, options, interface
-            )
+            held_out, digests[VALIDATION_DATA] = _shards(valid, "valid", config, options, interface)
+            if len(held_out) > 1:
+                raise InputError(
+                    f"data.valid names {len(held_out)} folders; name one of them, fairseq judges "
+                    "by the first"
+                )
+            self._valid, self._valid_lengths = held_out[0], _trained(held_out[0], longest)
         self.data_digests: Mapping[str, str] = digests
-        self._lengths = self._train.sizes()[: config.data.limit]
+        self._lengths = [_trained(shard, longest)[: config.data.limit] for shard in self._shards]
         if options.start == "informed" and config.pretrained:
             raise InputError(
                 "task.options.start=informed makes weights from the text's statistics, in place of "
@@ -128,20 +136,21 @@ class PreTraining:
                 "them"
             )
         if options.start == "informed" and fresh:
-            informed_start(roberta_of(interface), self._train.stream, seed=config.seed)
+            informed_start(roberta_of(interface), self._shards[0].stream, seed=config.seed)
         if options.start == "matching" and fresh:
-            matching_heads(roberta_of(interface), self._train.stream, seed=config.seed)
+            matching_heads(roberta_of(interface), self._shards[0].stream, seed=config.seed)
 
     def lengths(self, epoch: int) -> Sequence[int]:
-        """Count the tokens of each block, the same in every epoch."""
-        return self._lengths
+        """Count the tokens of each block; of several folders each epoch has the next one."""
+        return self._lengths[epoch % len(self._shards)]
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
         """Make a batch of blocks, masked for this epoch."""
-        batch = self._masked(self._train, indices, self.masking, self.seed, epoch)
+        shard = self._shards[epoch % len(self._shards)]
+        batch = self._masked(shard, indices, self.masking, self.seed, epoch)
         if self.teacher is None:
             return batch
-        return self.teacher.teacher_targets(batch, self._train.sequences(indices))
+        return self.teacher.teacher_targets(batch, shard.sequences(indices))
 
     def _masked(
         self, blocks: Blocks, indices: Sequence[int], masking: Masking, seed: int, epoch: int
@@ -180,12 +189,12 @@ class PreTraining:
         if interface is not None:
             module = MaskedLM(roberta_of(interface))
         device = next(module.parameters()).device
-        budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid.sizes()))
+        budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid_lengths))
         sums: dict[str, float] = {"loss": 0.0}
         count = 0
         judge = Masking(prob=self.masking.prob, unit=self.masking.unit)
         with evaluating(module):
-            for update in plan_epoch(self._valid.sizes(), budget, seed=0, epoch=0):
+            for update in plan_epoch(self._valid_lengths, budget, seed=0, epoch=0):
                 batch = self._masked(self._valid, update[0], judge, 0, 0)
                 loss = module(batch.to(device))
                 count += batch.count
@@ -205,14 +214,14 @@ class PreTraining:
         return self.interface
 
 
-def _blocks(
+def _shards(
     source: str,
     name: str,
     config: Config,
     options: PretrainingOptions,
     interface: RobertaHubInterface,
-) -> tuple[Blocks, str]:
-    """Return the blocks of a source, and the digest of its ids."""
+) -> tuple[list[Blocks], str]:
+    """Return the blocks of a source, of each folder where it has several, and a digest of all."""
     model, tokenizer = roberta_of(interface).config, interface.tokenizer
     size = options.block_size or model.max_positions
     if size > model.max_positions:
@@ -220,14 +229,49 @@ def _blocks(
             f"task.options.block_size is {size}, the model takes {model.max_positions} tokens; "
             "architecture.max_positions can be changed where pretrained=false"
         )
+    bos, eos, mode = tokenizer.bos, tokenizer.eos, options.sentences
+    column = str(config.data.columns.get("text", "text"))
+    own = Path(config.output) / "tokens" / name
+    progress = config.loop.progress
+    if splits := find_splits(source, name):
+        shards, digests = [], []
+        for number, split in enumerate(splits, 1):
+            folder = own if number == 1 else own.with_name(f"{name}-{number}")
+            text = open_text(split, tokenizer, folder, progress=progress)
+            blocks = cached_blocks(
+                text.ids,
+                folder,
+                size,
+                mode=mode,
+                bos=bos,
+                eos=eos,
+                lines=text.ends,
+                name=text.digest,
+            )
+            shards.append(blocks)
+            digests.append(text.digest)
+        return shards, "+".join(digests)
     folder = Path(source)
     if (folder / "index.json").is_file():
         stream = open_stream(folder, tokenizer)
     else:
-        column = str(config.data.columns.get("text", "text"))
-        folder = Path(config.output) / "tokens" / name
-        progress = config.loop.progress
+        folder = own
         stream = build_stream(source, folder, tokenizer, column=column, progress=progress)
-    bos, eos = tokenizer.bos, tokenizer.eos
-    blocks = cached_blocks(stream, folder, size, mode=options.sentences, bos=bos, eos=eos)
-    return blocks, stream_digest(folder)
+    blocks = cached_blocks(stream, folder, size, mode=mode, bos=bos, eos=eos)
+    return [blocks], stream_digest(folder)
+
+
+def _trained(blocks: Blocks, longest: int) -> array[int]:
+    """Count the tokens of each block, 0 where the model cannot take it: fairseq skips those too."""
+    sizes = blocks.sizes()
+    over = [number for number, size in enumerate(sizes) if size > longest]
+    for number in over:
+        sizes[number] = 0
+    if over:
+        warnings.warn(
+            f"left out {len(over):,} of {len(sizes):,} blocks, lines of more tokens than the "
+            f"{longest} that the model takes, as fairseq does; task.options.sentences=full or doc "
+            "cuts such lines",
+            stacklevel=2,
+        )
+    return sizes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,12 @@ from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.train.data.data_bins import (
+    LabelledIds,
+    class_names,
+    find_splits,
+    read_labelled,
+)
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
 from roberta_hub.train.metrics import (
@@ -26,13 +33,16 @@ from roberta_hub.train.metrics import (
     over_half,
 )
 from roberta_hub.train.settings import Config
-from roberta_hub.train.tasks.encoding import encode
+from roberta_hub.train.tasks.encoding import encode, shorten
 from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs
 from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
+
+Labelled: TypeAlias = LabelledText | LabelledIds
+"""An example of a table, or of fairseq's files."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +79,13 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     Where a column tells how likely each class is, the head learns that and not the column of
     labels (Hinton et al. 2015). The held-out set needs its labels alone.
     """
-    train, held_out = _train(config), _valid(config)
+    train, held_out = _train(config, interface), _valid(config, interface)
     if train[0].probabilities is not None and config.data.labels is None:
         raise InputError("data.columns.probabilities needs data.labels: the order of the classes")
     glue = GLUE_LAYOUTS.get(config.data.format or "")
     given = glue.labels if glue else None
+    if splits := find_splits(train_path(config), "train"):
+        given = class_names(splits[0].folder)
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
     task = classification_of(config, interface, names, train, held_out)
     return task.of_data(train, held_out)
@@ -83,15 +95,15 @@ def classification_of(
     config: Config,
     interface: RobertaHubInterface,
     names: tuple[str, ...],
-    train: list[LabelledText],
-    held_out: list[LabelledText] | None = None,
+    train: Sequence[Labelled],
+    held_out: Sequence[Labelled] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already, with these classes."""
     inputs = _inputs(train)
     names = make_head(interface, config, len(names), names, inputs=inputs, learns="single_label")
     objective = SentenceObjective(config.task.head, "classification")
 
-    def prepare(examples: list[LabelledText]) -> Encoded:
+    def prepare(examples: Sequence[Labelled]) -> Encoded:
         labels = torch.tensor([label_ids(e.labels, names, e.where)[0] for e in examples])
         if examples[0].probabilities is not None:
             labels = _likely(examples, names)
@@ -125,7 +137,7 @@ def classification_of(
     )
 
 
-def _likely(examples: Sequence[LabelledText], names: Sequence[str]) -> Tensor:
+def _likely(examples: Sequence[Labelled], names: Sequence[str]) -> Tensor:
     """Return how likely each class is: (n, K), float32."""
     for example in examples:
         found = example.probabilities or ()
@@ -139,21 +151,21 @@ def _likely(examples: Sequence[LabelledText], names: Sequence[str]) -> Tensor:
 
 def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
     """Build a task with a number for each text or pair: STS-B, with 0..5 as 0..1 like fairseq."""
-    train, held_out = _train(config), _valid(config)
+    train, held_out = _train(config, interface), _valid(config, interface)
     return regression_of(config, interface, train, held_out).of_data(train, held_out)
 
 
 def regression_of(
     config: Config,
     interface: RobertaHubInterface,
-    train: list[LabelledText],
-    held_out: list[LabelledText] | None = None,
+    train: Sequence[Labelled],
+    held_out: Sequence[Labelled] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already."""
     make_head(interface, config, 1, None, inputs=_inputs(train), learns="regression")
     objective = SentenceObjective(config.task.head, "regression")
 
-    def prepare(examples: list[LabelledText]) -> Encoded:
+    def prepare(examples: Sequence[Labelled]) -> Encoded:
         return _encoded(config, interface, examples, _values(config, examples), per=1)
 
     valid = prepare(held_out) if held_out else None
@@ -173,7 +185,7 @@ def regression_of(
     )
 
 
-def _values(config: Config, examples: Sequence[LabelledText]) -> Tensor:
+def _values(config: Config, examples: Sequence[Labelled]) -> Tensor:
     glue = GLUE_LAYOUTS.get(config.data.format or "")
     values = []
     for example in examples:
@@ -183,7 +195,9 @@ def _values(config: Config, examples: Sequence[LabelledText]) -> Tensor:
             value = math.nan
         if not abs(value) <= torch.finfo(torch.float32).max:  # NaN is not either
             raise InputError(f"{example.where}: label {example.labels[0][:40]!r} is no number")
-        values.append(value / (glue.scale if glue else 1.0))
+        # The numbers of fairseq's files are divided already.
+        scaled = glue is not None and isinstance(example, LabelledText)
+        values.append(value / glue.scale if glue is not None and scaled else value)
     return torch.tensor(values)
 
 
@@ -193,7 +207,8 @@ def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
     `classify` then gives each label its probability, and in `labels` those of at least 0.5.
     """
     separator = options_of(config).separator
-    train, held_out = _train(config, separator), _valid(config, separator)
+    train = _train(config, interface, separator)
+    held_out = _valid(config, interface, separator)
     names = label_names(config, [label for e in train for label in e.labels])
     task = multi_label_of(config, interface, names, train, held_out)
     return task.of_data(train, held_out)
@@ -203,15 +218,15 @@ def multi_label_of(
     config: Config,
     interface: RobertaHubInterface,
     names: tuple[str, ...],
-    train: list[LabelledText],
-    held_out: list[LabelledText] | None = None,
+    train: Sequence[Labelled],
+    held_out: Sequence[Labelled] | None = None,
 ) -> FineTuning:
     """Build the task of examples that are read already, with these labels."""
     inputs = _inputs(train)
     names = make_head(interface, config, len(names), names, inputs=inputs, learns="multi_label")
     objective = SentenceObjective(config.task.head, "multi_label")
 
-    def prepare(examples: list[LabelledText]) -> Encoded:
+    def prepare(examples: Sequence[Labelled]) -> Encoded:
         table = torch.zeros(len(examples), len(names))
         for row, example in zip(table, examples, strict=True):
             row[label_ids(example.labels, names, example.where)] = 1.0
@@ -241,8 +256,10 @@ def multi_label_of(
     )
 
 
-def _train(config: Config, separator: str | None = None) -> list[LabelledText]:
-    data = config.data
+def _train(
+    config: Config, interface: RobertaHubInterface, separator: str | None = None
+) -> Sequence[Labelled]:
+    data, path = config.data, train_path(config)
     if "probabilities" in data.columns and config.task.name != "classification":
         raise InputError(
             f"task {config.task.name} has no use for data.columns.probabilities; classification has"
@@ -252,35 +269,78 @@ def _train(config: Config, separator: str | None = None) -> list[LabelledText]:
             f"data.format={data.format} has no columns with names, and data.columns.probabilities "
             "wants one; write the examples as a table"
         )
-    found = read_sentences(train_path(config), data.format, data.columns, separator=separator)
+    found = _binarized(config, interface, path, "train")
+    if found is None:
+        found = read_sentences(path, data.format, data.columns, separator=separator)
     return found[: data.limit]
 
 
-def _valid(config: Config, separator: str | None = None) -> list[LabelledText] | None:
+def _valid(
+    config: Config, interface: RobertaHubInterface, separator: str | None = None
+) -> Sequence[Labelled] | None:
     data = config.data
     if data.valid is None:
         return None
+    if (found := _binarized(config, interface, data.valid, "valid")) is not None:
+        return found
     columns = {role: name for role, name in data.columns.items() if role != "probabilities"}
     return read_sentences(data.valid, data.format, columns, separator=separator)
 
 
-def _inputs(examples: Sequence[LabelledText]) -> Inputs:
+def _binarized(
+    config: Config, interface: RobertaHubInterface, path: str, name: str
+) -> Sequence[Labelled] | None:
+    """Read what fairseq-preprocess wrote; None where the path names something else."""
+    splits = find_splits(path, name)
+    if not splits:
+        return None
+    if len(splits) > 1:
+        raise InputError(f"data.{name} names {len(splits)} folders; this task reads one")
+    if config.task.name == "multi_label":
+        raise InputError(
+            f"{path}: fairseq's sets have one label for each text, and task multi_label learns "
+            "many; write the examples as a table"
+        )
+    if config.data.columns:
+        raise InputError(f"{path}: fairseq's sets have no columns; leave data.columns out")
+    return read_labelled(splits[0], interface.tokenizer, numbers=config.task.name == "regression")
+
+
+def _inputs(examples: Sequence[Labelled]) -> Inputs:
     """Tell whether the examples are texts or pairs; all rows of a table are of one kind."""
-    return "one" if isinstance(examples[0].text, str) else "pair"
+    first = examples[0]
+    if isinstance(first, LabelledIds):
+        return "one" if len(first.ids) == 1 else "pair"
+    return "one" if isinstance(first.text, str) else "pair"
 
 
 def _encoded(
     config: Config,
     interface: RobertaHubInterface,
-    examples: Sequence[LabelledText],
+    examples: Sequence[Labelled],
     labels: Tensor,
     per: int,
 ) -> Encoded:
     """Encode examples; each has a row of `labels`, which counts as `per` targets."""
-    texts, where = [e.text for e in examples], [e.where for e in examples]
-    ids = encode(interface, texts, where, options_of(config))
+    where, options = [e.where for e in examples], options_of(config)
+    joined = [_joined(e.ids, interface) for e in examples if isinstance(e, LabelledIds)]
+    if joined:
+        ids = shorten(interface, joined, where, options)
+    else:
+        texts = [e.text for e in examples if isinstance(e, LabelledText)]
+        ids = encode(interface, texts, where, options)
 
     def targets(indices: Sequence[int]) -> tuple[Targets, int]:
         return {"labels": labels[list(indices)]}, per * len(indices)
 
     return Encoded([(own,) for own in ids], targets)
+
+
+def _joined(texts: Sequence[Sequence[int]], interface: RobertaHubInterface) -> Tensor:
+    """Join texts that end in `</s>` as the tokenizer does: `<s> A </s> </s> B </s>`."""
+    layout = interface.tokenizer.layout
+    between = [layout.eos] * (layout.separators - 1)
+    found = [layout.bos, *texts[0]]
+    for text in texts[1:]:
+        found += [*between, *text]
+    return torch.tensor(found)

@@ -81,7 +81,7 @@ class TrainingTask(Protocol):
     that goes on compares sizes alone."""
 
     def lengths(self, epoch: int) -> Sequence[int]:
-        """Count the tokens of each training example of an epoch (numbered from 0)."""
+        """Count the tokens of each training example of an epoch (numbered from 0); 0: left out."""
         ...
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
