@@ -37,6 +37,7 @@ VERBS_BY_SECTION = {
     "your own model": {
         "fit": "a classifier of your own from a table of texts and labels",
         "train": "pre-train or fine-tune, with every setting; see train --help",
+        "preprocess": "texts and labelled tables as fairseq's files, for fairseq and for train",
     },
     "is it right": {
         "verify": "a model beside a peer: an export, a folder, a server; faults are named",
@@ -245,6 +246,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import train
 
         return train
+    if name == "preprocess":
+        from roberta_hub.shell import preprocess
+
+        return preprocess
     if name == "run":
         from roberta_hub.shell import scripts
 

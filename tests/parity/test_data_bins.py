@@ -12,11 +12,13 @@ import pytest
 import torch
 
 from roberta_hub import RobertaHubInterface, load_model
+from roberta_hub.text import Tokenizer
 from roberta_hub.train import train
 from roberta_hub.train.config import compose
 from roberta_hub.train.data.blocks import cut_blocks
 from roberta_hub.train.data.data_bins import class_names, find_splits, open_text, read_labelled
-from roberta_hub.train.data.indexed_files import open_indexed
+from roberta_hub.train.data.indexed_files import IndexedWriter, open_indexed
+from roberta_hub.train.data.preprocessing import preprocess_labelled, preprocess_text
 
 from . import peers
 
@@ -195,3 +197,59 @@ def test_a_run_learns_from_each(
     trained = train(compose(lines))
     assert torch.isfinite(next(iter(trained.parameters()))).all()
     assert (tmp_path / "run/valid.csv").read_text().count("\n") > 1
+
+
+def test_what_we_write_is_what_fairseqs_recipe_writes(tmp_path: Path) -> None:
+    """README.pretraining.md: multiprocessing_bpe_encoder --keep-empty, then fairseq-preprocess."""
+    peers.real_fairseq()
+    from fairseq.data import data_utils
+    from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+
+    encoder = get_encoder(*map(str, peers.write_bpe(peers.shipped_tokens(), tmp_path / "bpe")))
+    lines = ["Hello world!", " blanks  around ", "", "Grüße, 你好 🙂", "\t", "don't  stop", ""]
+    (tmp_path / "text").write_text("\n".join(lines * 40) + "\n")
+    coded = [" ".join(map(str, encoder.encode(line.strip()))) for line in lines * 40]
+    (tmp_path / "coded").write_text("\n".join(coded) + "\n")
+    peers.dictionary(tmp_path)
+    theirs = peers.preprocess(
+        tmp_path, destination="theirs", trainpref=tmp_path / "coded", srcdict=tmp_path / "dict.txt"
+    )
+    preprocess_text({"train": [str(tmp_path / "text")]}, tmp_path / "ours", Tokenizer.shipped())
+    for name in ("train.bin", "train.idx"):
+        assert (tmp_path / "ours" / name).read_bytes() == (theirs / name).read_bytes()
+    read = data_utils.load_indexed_dataset(str(tmp_path / "ours/train"))
+    assert [read[i].tolist() for i in range(len(read))] == [
+        ids.tolist() for ids in open_indexed(tmp_path / "ours/train").examples()
+    ]
+
+
+def test_fairseqs_task_reads_the_labelled_sets_that_we_write(tmp_path: Path) -> None:
+    """Names of classes, pairs and numbers, and XLM-R's wide ids through fairseq's own reader."""
+    peers.real_fairseq()
+    rows = [("Hello.", "Hello world!", "no"), *[("Hello world!", "Hello.", "yes")] * 2]
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    (tmp_path / "t.tsv").write_text("sentence\tsentence2\tlabel\n" + table)
+    tokenizer, sources = Tokenizer.shipped(), {"train": str(tmp_path / "t.tsv")}
+    preprocess_labelled(sources, tmp_path / "bin", tokenizer)
+    theirs = _sentence_prediction(tmp_path / "bin", 2, False)
+    data = theirs.datasets["train"]
+    found = [(data[i]["net_input.src_tokens"].tolist(), int(data[i]["target"])) for i in range(3)]
+    assert found == [
+        (tokenizer.encode(*row[:2]).tolist(), {"yes": 0, "no": 1}[row[2]]) for row in rows
+    ]
+    (tmp_path / "n.tsv").write_text("sentence\tlabel\nHello.\t0.25\nHello world!\t-3\n")
+    own = {"train": str(tmp_path / "n.tsv")}
+    preprocess_labelled(own, tmp_path / "numbers", tokenizer, numbers=True)
+    values = _sentence_prediction(tmp_path / "numbers", 1, True).datasets["train"]
+    assert [numpy.asarray(values[i]["target"]).item() for i in range(2)] == [0.25, -3.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.int32, torch.int64, torch.uint8])
+def test_fairseq_reads_every_width_that_we_write(tmp_path: Path, dtype: torch.dtype) -> None:
+    peers.real_fairseq()
+    from fairseq.data import data_utils
+
+    with IndexedWriter(tmp_path / "train", dtype) as writer:
+        writer.add(torch.tensor([5, 200, 2, 2, 7, 2]), [3, 1, 2])
+    read = data_utils.load_indexed_dataset(str(tmp_path / "train"))
+    assert [read[i].tolist() for i in range(len(read))] == [[5, 200, 2], [2], [7, 2]]

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -111,7 +111,16 @@ def build_stream(
     with lock(folder / ".lock"):  # one process of several builds, the others wait
         known = _index(folder)
         if known is None or {k: known.get(k) for k in about} != about:
-            parts = _tokenize(paths, folder / "parts", tokenizer, about, threads, progress)
+            parts = tokenize_chunks(
+                chunks(
+                    [*document, ""] for path in paths for document in read_documents(path, column)
+                ),
+                folder / "parts",
+                tokenizer,
+                threads=threads,
+                progress=progress,
+                total=plain_bytes(paths),
+            )
             for before, now in zip(about["sources"], _states(paths), strict=True):
                 if before != now:
                     raise InputError(
@@ -204,40 +213,63 @@ def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
         yield document
 
 
-def _chunks(paths: Sequence[Path], column: str) -> Iterator[list[str]]:
-    """Gather lines to about `CHUNK_CHARACTERS` characters."""
+def chunks(groups: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Gather lines to about `CHUNK_CHARACTERS` characters.
+
+    Args:
+        groups: lines in order, some at a time.
+    """
     chunk: list[str] = []
     size = 0
-    for path in paths:
-        for document in read_documents(path, column):
-            for text in [*document, ""]:
-                chunk.append(text)
-                size += len(text) + 1
-                if size >= CHUNK_CHARACTERS:
-                    yield chunk
-                    chunk, size = [], 0
+    for group in groups:
+        for text in group:
+            chunk.append(text)
+            size += len(text) + 1
+            if size >= CHUNK_CHARACTERS:
+                yield chunk
+                chunk, size = [], 0
     if chunk:
         yield chunk
 
 
-def _tokenize(
-    paths: Sequence[Path],
+def plain_bytes(paths: Sequence[Path]) -> int | None:
+    """Count the bytes of files of plain text; None if others are among them."""
+    if any(path.suffix.lower() in (".xz", ".gz", ".parquet", ".jsonl") for path in paths):
+        return None
+    return sum(path.stat().st_size for path in paths)
+
+
+def tokenize_chunks(
+    texts: Iterable[list[str]],
     folder: Path,
     tokenizer: Tokenizer,
-    about: dict[str, Any],
-    threads: int | None,
-    progress: bool | None,
+    *,
+    threads: int | None = None,
+    progress: bool | None = None,
+    total: int | None = None,
 ) -> list[Path]:
-    """Write a file of ids for each chunk, named by a hash of its text.
+    """Write a file of ids for each chunk of lines, named by a hash of its text.
 
-    Files of an earlier attempt are kept.
+    A line ends in `</s>`, and has no `<s>`. Files of an earlier attempt are kept.
+
+    Args:
+        texts: chunks of lines.
+        folder: where the files go.
+        tokenizer: makes the ids, of 16 bits where all fit.
+        threads: how many tokenize; None: one for each core.
+        progress: whether to show a bar; None: on a terminal only.
+        total: bytes of all the text, for the bar; None: unknown.
+
+    Returns:
+        The files in order.
     """
     folder.mkdir(exist_ok=True)
-    dtype = torch.uint16 if about["dtype"] == "uint16" else torch.int32
+    dtype = torch.uint16 if len(tokenizer) <= 1 << 16 else torch.int32
+    vocabulary = _fingerprint(tokenizer).encode()
 
     def work(number: int, chunk: list[str]) -> tuple[Path, int]:
         text = "\n".join(chunk).encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(about["vocabulary"].encode() + text, digest_size=16).hexdigest()
+        digest = hashlib.blake2b(vocabulary + text, digest_size=16).hexdigest()
         part = folder / f"{number:06d}-{digest}.bin"
         if not part.exists():
             ids = torch.cat(tokenizer.encode_batch(chunk))
@@ -247,8 +279,6 @@ def _tokenize(
             staged.replace(part)
         return part, len(text) + 1
 
-    plain = all(p.suffix.lower() not in (".xz", ".gz", ".parquet", ".jsonl") for p in paths)
-    total = sum(p.stat().st_size for p in paths) if plain else None
     threads = threads or os.cpu_count() or 1
     parts: list[Path] = []
     with (
@@ -262,7 +292,7 @@ def _tokenize(
             parts.append(part)
             bar.update(size)
 
-        for number, chunk in enumerate(_chunks(paths, about["column"])):
+        for number, chunk in enumerate(texts):
             waiting.append(pool.submit(work, number, chunk))
             if len(waiting) > 2 * threads:  # never the whole corpus in memory
                 collect()

@@ -1,0 +1,237 @@
+"""Writes texts and labelled tables as fairseq-preprocess does, for fairseq and for `train`.
+
+The ids of text are those of fairseq's own recipe, `multiprocessing_bpe_encoder --keep-empty`, then
+`fairseq-preprocess --only-source`: a line without the blanks around it, then `</s>`, and an empty
+line is one `</s>`. A folder is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from roberta_hub.errors import InputError
+from roberta_hub.files import old_name, publish_folder, staging, write_bytes
+from roberta_hub.formats.tokenizer_files import fairseq_dictionary
+from roberta_hub.rows.lines import lines
+from roberta_hub.rows.tables import format_of
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.train.data.data_bins import FIRST_INPUT, LABELS, SECOND_INPUT
+from roberta_hub.train.data.indexed_files import IDS_AT_ONCE, IndexedWriter, stored_as
+from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
+from roberta_hub.train.data.streams import (
+    chunks,
+    plain_bytes,
+    read_documents,
+    source_files,
+    tokenize_chunks,
+)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Lend a temporary folder, which gets its own name once all is written.
+
+    Args:
+        target: must be new or empty.
+
+    Raises:
+        InputError: there is something in it.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} is there already; give a folder that is new or empty")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with staging(target) as work:
+        yield work
+        publish_folder(work, target, old_name(target))
+
+
+def preprocess_text(
+    sources: Mapping[str, Sequence[str]],
+    target: Path,
+    tokenizer: Tokenizer,
+    *,
+    column: str = "text",
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> dict[str, tuple[int, int]]:
+    r"""Write a folder of text: dict.txt, and a `.bin` and a `.idx` for each split.
+
+    Memory does not grow with the text.
+
+    Args:
+        sources: files, folders or patterns of each split, see `build_stream`. Of tables a row is a
+            document.
+        target: the folder, new or empty.
+        tokenizer: makes the ids.
+        column: name of the column of text in tables.
+        threads: how many tokenize; None: one for each core.
+        progress: whether to show a bar; None: on a terminal only.
+
+    Returns:
+        Lines and ids of each split.
+
+    Raises:
+        InputError: no such file, no text, not UTF-8; a folder with something in it.
+
+    Example:
+        >>> import tempfile
+        >>> from roberta_hub.train.data.indexed_files import open_indexed
+        >>> work = Path(tempfile.mkdtemp())
+        >>> _ = (work / "a.txt").write_text("Hello world!\n\nHello.\n")
+        >>> sources = {"train": [str(work / "a.txt")]}
+        >>> preprocess_text(sources, work / "data-bin", Tokenizer.shipped())
+        {'train': (3, 7)}
+        >>> [ids.tolist() for ids in open_indexed(work / "data-bin" / "train").examples()]
+        [[31414, 232, 328, 2], [2], [31414, 4, 2]]
+    """
+    files = {
+        split: [path for source in own for path in source_files(source)]
+        for split, own in sources.items()
+    }
+    with new_folder(target) as work:
+        _write_dictionary(work, tokenizer)
+        counts = {}
+        for split, paths in files.items():
+            parts = tokenize_chunks(
+                chunks(_as_they_are(paths, column)),
+                work / "parts",
+                tokenizer,
+                threads=threads,
+                progress=progress,
+                total=plain_bytes(paths),
+            )
+            counts[split] = _join(parts, work / split, tokenizer)
+            if counts[split][0] == counts[split][1]:  # nothing but empty lines
+                raise InputError(f"{', '.join(sources[split])}: there is no text in it")
+            shutil.rmtree(work / "parts")
+    return counts
+
+
+def _write_dictionary(folder: Path, tokenizer: Tokenizer) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes(folder / "dict.txt", fairseq_dictionary(tokenizer, len(tokenizer) - 1))
+
+
+def _as_they_are(paths: Sequence[Path], column: str) -> Iterator[list[str]]:
+    """Read the lines, empty ones too; an empty line stands between files and between rows."""
+    blank = True
+    for path in paths:
+        if not blank:
+            yield [""]
+        if format_of(path) is not None:
+            for number, document in enumerate(read_documents(path, column)):
+                yield ["", *document] if number else document
+            blank = False
+            continue
+        for _, text in lines(path):
+            blank = not text.strip()
+            yield [text.strip()]
+
+
+def _join(parts: Sequence[Path], prefix: Path, tokenizer: Tokenizer) -> tuple[int, int]:
+    """Write the two files of a split, and delete the parts on the way."""
+    stored = torch.uint16 if len(tokenizer) <= 1 << 16 else torch.int32
+    total = 0
+    with IndexedWriter(prefix, stored_as(len(tokenizer) - 1)) as writer:
+        for part in parts:
+            count = part.stat().st_size // stored.itemsize
+            ids = torch.from_file(str(part), shared=False, size=count, dtype=stored)
+            ends = (ids.to(torch.int32) == tokenizer.eos).nonzero().squeeze(1) + 1
+            writer.add(ids, ends.diff(prepend=torch.zeros(1, dtype=torch.long)).tolist())
+            total += count
+            part.unlink()
+    return writer.count, total
+
+
+def preprocess_labelled(
+    sources: Mapping[str, str],
+    target: Path,
+    tokenizer: Tokenizer,
+    *,
+    format: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    numbers: bool = False,
+) -> dict[str, int]:
+    r"""Write a labelled set as preprocess_GLUE_tasks.sh does: `input0`, `input1` and `label`.
+
+    Classes are numbered by how often the training set has them, as fairseq does.
+
+    Args:
+        sources: the table of each split; "train" must be among them.
+        target: the folder, new or empty.
+        tokenizer: makes the ids.
+        format: see `read_sentences`.
+        columns: see `read_sentences`.
+        numbers: whether the labels are numbers, of a regression.
+
+    Returns:
+        Examples of each split.
+
+    Raises:
+        InputError: a table that cannot be used, or a label that the training set does not have.
+    """
+    read = {split: read_sentences(path, format, columns) for split, path in sources.items()}
+    layout = GLUE_LAYOUTS.get(format or "")
+    with new_folder(target) as work:
+        pairs = {split: isinstance(rows[0].text, tuple) for split, rows in read.items()}
+        if len(set(pairs.values())) > 1:
+            one = next(split for split, pair in pairs.items() if not pair)
+            raise InputError(f"{sources[one]}: single texts, and the other splits have pairs")
+        for split, rows in read.items():
+            texts = [row.text if isinstance(row.text, tuple) else (row.text,) for row in rows]
+            parts = (FIRST_INPUT, SECOND_INPUT)[: len(texts[0])]
+            for name, own in zip(parts, zip(*texts, strict=True), strict=True):
+                _write_dictionary(work / name, tokenizer)
+                _write_texts(own, work / name / split, tokenizer)
+        (work / LABELS).mkdir()
+        if numbers:
+            scale = layout.scale if layout else 1.0
+            for split, rows in read.items():
+                found = "".join(f"{_number(row) / scale!r}\n" for row in rows)
+                (work / LABELS / f"{split}.label").write_text(found, encoding="utf-8")
+        else:
+            _write_classes(read, work / LABELS)
+    return {split: len(rows) for split, rows in read.items()}
+
+
+def _write_texts(texts: Sequence[str], prefix: Path, tokenizer: Tokenizer) -> None:
+    step = max(1, IDS_AT_ONCE // 512)
+    with IndexedWriter(prefix, stored_as(len(tokenizer) - 1)) as writer:
+        for at in range(0, len(texts), step):
+            found = tokenizer.encode_batch([text.strip() for text in texts[at : at + step]])
+            ids = torch.cat([own[1:] for own in found])  # without <s>, which fairseq's task adds
+            writer.add(ids, [len(own) - 1 for own in found])
+
+
+def _number(row: LabelledText) -> float:
+    try:
+        return float(row.labels[0])
+    except ValueError:
+        raise InputError(f"{row.where}: label {row.labels[0][:40]!r} is no number") from None
+
+
+def _write_classes(read: Mapping[str, Sequence[LabelledText]], folder: Path) -> None:
+    counts = Counter(row.labels[0] for row in read["train"])
+    dictionary = Dictionary()
+    for label, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        dictionary.add_symbol(label, n=count)
+    dictionary.pad_to_multiple_(8)
+    dictionary.save(folder / "dict.txt")
+    for split, rows in read.items():
+        for row in rows:
+            if row.labels[0] not in counts:
+                raise InputError(
+                    f"{row.where}: label {row.labels[0][:40]!r}, which the training set does not "
+                    f"have; it has {', '.join(sorted(counts)[:20])}"
+                )
+        ids = [i for row in rows for i in (dictionary.index(row.labels[0]), dictionary.eos())]
+        with IndexedWriter(folder / split, stored_as(len(dictionary))) as writer:
+            writer.add(torch.tensor(ids), [2] * len(rows))

@@ -1,0 +1,67 @@
+"""Reads what cuts texts into ids, without weights: of a model's name, or of a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from roberta_hub.errors import InputError
+from roberta_hub.folder import Folder
+from roberta_hub.hub import available_models, load_model
+from roberta_hub.text.bpe import GPT2BPE
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.fairseq_files import Keywords, engine_in
+from roberta_hub.text.missing import NoVocabulary
+from roberta_hub.text.tokenizer import Tokenizer
+
+_WEIGHTS = ("*.pt", "*.safetensors", "pytorch_model*.bin", "state-*", "best", "last")
+"""What is in a folder that holds a model, or a run."""
+
+
+def read_vocabulary(name: str) -> Tokenizer:
+    """Read the tokenizer of a model, or of a folder with dict.txt.
+
+    Args:
+        name: a model's name or path, see `load_model`; or a folder with `dict.txt`, and the files
+            of its pieces where they are not GPT-2's: sentencepiece.bpe.model, or vocab.json and
+            merges.txt.
+
+    Raises:
+        RobertaHubError: no such model, or files that cannot be used.
+
+    Example:
+        >>> len(read_vocabulary("roberta.large"))
+        50265
+    """
+    path = Path(name)
+    if path.is_dir() and is_vocabulary(path):
+        return folder_vocabulary(path)
+    if not os.path.exists(name) and name in available_models():
+        found = load_model(name, pretrained=False, device="meta").tokenizer
+        if not isinstance(found.engine, NoVocabulary):
+            return found
+    return load_model(name).tokenizer
+
+
+def is_vocabulary(folder: Path) -> bool:
+    """Tell whether a folder has a dict.txt, and no model."""
+    return (folder / "dict.txt").is_file() and not any(any(folder.glob(own)) for own in _WEIGHTS)
+
+
+def folder_vocabulary(folder: Path) -> Tokenizer:
+    """Read dict.txt and the files of its pieces; without such files the pieces are GPT-2's.
+
+    Raises:
+        InputError: symbols that the pieces do not have.
+        VocabularyError: a damaged file.
+    """
+    dictionary = Dictionary.load(folder / "dict.txt", add_mask=True)
+    engine = engine_in(Folder(folder), Keywords()) or GPT2BPE.shipped()
+    tokenizer = Tokenizer(engine, dictionary)
+    if not tokenizer.num_words:
+        raise InputError(
+            f"{folder}: no symbol of its dict.txt, such as {dictionary[dictionary.nspecial]!r}, is "
+            "a piece that texts are cut into; put sentencepiece.bpe.model, or vocab.json and "
+            "merges.txt, beside it"
+        )
+    return tokenizer
