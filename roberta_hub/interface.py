@@ -1615,7 +1615,7 @@ class RobertaHubInterface(nn.Module):
 
         The CPU alone decides which library multiplies float32. `$ROBERTA_HUB_MATRICES` pins it to
         "onednn", "mkl" or "plain"; "compiled" demands the package's own compiled layers.
-        `$ROBERTA_HUB_ISA` pins their instruction sets, "avx2" or "avx512".
+        `$ROBERTA_HUB_ISA` pins their instruction sets, "avx2", "avx_vnni" or "avx512".
 
         Returns:
             This object. Its `optimized`, which `print(roberta)` shows, says how accurate the new

@@ -63,7 +63,7 @@ struct Shapes {  // of a level
   FormShape forms[4];  // by `held`
 };
 
-int compiled_version() { return 9; }  // COMPILED_ABI_VERSION of compiled.py
+int compiled_version() { return 10; }  // COMPILED_ABI_VERSION of compiled.py
 }
 
 #if defined(__linux__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -128,19 +128,60 @@ namespace avx512 {
 #pragma GCC target("avx2,fma,f16c")
 namespace avx2 {
 #include "compiled_avx2.h"
+#include "compiled_avx2_int8.h"
 #include "compiled_layer.h"
 }  // namespace avx2
 #pragma GCC pop_options
 
-constexpr Level LEVELS[] = {avx2::LEVEL, avx512::LEVEL};  // as LEVELS of compiled.py
+#if HAS_AVX_VNNI
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avxvnni")
+namespace avx_vnni {
+#include "compiled_avx2.h"
+#include "compiled_avx_vnni.h"
+#include "compiled_layer.h"
+}  // namespace avx_vnni
+#pragma GCC pop_options
+
+// The same in AVX-512's encoding, so that it runs, if pinned, on CPUs with that alone.
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512vl,avx512vnni")
+namespace avx512_vnni {
+#include "compiled_avx2.h"
+#include "compiled_avx_vnni.h"
+#include "compiled_layer.h"
+}  // namespace avx512_vnni
+#pragma GCC pop_options
+#else
+namespace avx_vnni = avx2;  // can() does not name it
+namespace avx512_vnni = avx2;
+#endif
+
+constexpr Level LEVELS[] = {avx2::LEVEL, avx_vnni::LEVEL, avx512::LEVEL};  // as in compiled.py
+
+bool has_avx_vnni() {
+#if HAS_AVX_VNNI
+  return __builtin_cpu_supports("avxvnni");
+#else
+  return false;
+#endif
+}
+
+const Level& at(int32_t level) {
+  static constexpr Level OTHER = avx512_vnni::LEVEL;
+  return level == 1 && !has_avx_vnni() ? OTHER : LEVELS[level];
+}
 
 // What holds weights at a level on this CPU. libgcc's word includes the system's: a CPU whose
 // wide registers nobody saves has no such instructions.
 int64_t can(int32_t level) {
-  if (level == 0) {
+  if (level < 2) {
     unsigned a, b, c = 0, d;
     const bool halves = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !halves) return 0;
+    const bool other = HAS_AVX_VNNI && __builtin_cpu_supports("avx512vl") &&
+                       __builtin_cpu_supports("avx512vnni");
+    if (level == 1 && !has_avx_vnni() && !other) return 0;
     return FLOATS | 1 << INT8 | 1 << BFLOAT16;
   }
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
@@ -157,12 +198,12 @@ int64_t can(int32_t level) {
 
 extern "C" void compiled_shapes(int32_t level, Shapes* shapes) {
   shapes->can = can(level);
-  std::copy_n(LEVELS[level].forms, 4, shapes->forms);
+  std::copy_n(at(level).forms, 4, shapes->forms);
 }
 
 // Floats that `compiled_layer` needs for intermediate results.
 extern "C" int64_t compiled_space(const Layer* layer, const Batch* batch, int64_t threads) {
-  return LEVELS[layer->level].layer_space(*layer, *batch, threads);
+  return at(layer->level).layer_space(*layer, *batch, threads);
 }
 
 // Says where threads may run, before the first call: OpenMP binds its caller to one core if asked
@@ -175,23 +216,23 @@ extern "C" void compiled_cores(const int32_t* cores, int64_t count) {
 
 extern "C" void compiled_layer(const Layer* layer, const Batch* batch, const float* x, float* y,
                                float* space, int64_t threads) {
-  LEVELS[layer->level].layer(*layer, *batch, x, y, space, threads);
+  at(layer->level).layer(*layer, *batch, x, y, space, threads);
 }
 
 // Floats that `compiled_product` needs for rows as it reads them.
 extern "C" int64_t compiled_product_space(const Product* product, int64_t rows) {
-  return LEVELS[product->level].product_space(*product, rows);
+  return at(product->level).product_space(*product, rows);
 }
 
 // Adds a residual, (N, outputs), unless it is null.
 extern "C" void compiled_product(const Product* product, int64_t rows, const float* x,
                                  const float* residual, float* y, float* space, int64_t threads) {
-  LEVELS[product->level].product(*product, rows, x, residual, y, space, threads);
+  at(product->level).product(*product, rows, x, residual, y, space, threads);
 }
 
 // Returns 0, or 1 where a table lacks a row; the sums are none then.
 extern "C" int compiled_sum(const Sum* sum, int64_t rows, float* y, int64_t threads) {
-  return LEVELS[sum->level].sum(*sum, rows, y, threads);
+  return at(sum->level).sum(*sum, rows, y, threads);
 }
 
 #else

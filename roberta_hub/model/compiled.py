@@ -1,7 +1,8 @@
 """Compiled (C++) layers: one call per layer, weights read sequentially.
 
 `setup.py` builds `compiled.cpp` if there is a compiler, for every level of instruction sets in
-`LEVELS`. A process takes the highest that its CPU has, or the one that `$ROBERTA_HUB_ISA` names.
+`LEVELS`. A product runs at the highest that its CPU and format have, or at the one that
+`$ROBERTA_HUB_ISA` names.
 Without the library (through torch.hub) and on a CPU without AVX2, `PreparedLayer` uses torch's
 operators. kernels.py decides for how many rows compiled layers run. The embedding sum is here too:
 a torch operator would wake the OpenMP pool.
@@ -29,14 +30,15 @@ WeightFormat = Literal["float32", "float16", "int8", "bfloat16"]
 WEIGHT_FORMATS: tuple[WeightFormat, ...] = ("float32", "float16", "int8", "bfloat16")
 LIBRARY_PATH = Path(__file__).with_name("_compiled.so")
 """The library that `setup.py` builds."""
-Level = Literal["avx2", "avx512"]
-"""Instruction sets: AVX2 with FMA and F16C; AVX-512 F, BW, DQ and VL."""
-LEVELS: tuple[Level, ...] = ("avx2", "avx512")
+Level = Literal["avx2", "avx_vnni", "avx512"]
+"""Instruction sets: AVX2 with FMA and F16C; the same with VNNI in 256 bits; AVX-512 F, BW, DQ and
+VL."""
+LEVELS: tuple[Level, ...] = ("avx2", "avx_vnni", "avx512")
 """In ascending order, as in compiled.cpp."""
 LEVEL_VARIABLE = "ROBERTA_HUB_ISA"
 _CACHE_LINE_BYTES = 64
 """Alignment of weights, in bytes."""
-COMPILED_ABI_VERSION = 9
+COMPILED_ABI_VERSION = 10
 """Version of the structures and weight order shared with compiled.cpp. Increase it in both when
 they change, so that a library built from an older source never runs."""
 
@@ -204,11 +206,11 @@ def library() -> _Library | None:
         return None
 
 
-def chosen_level() -> Level | None:
-    """Level at which compiled code runs: the highest of this CPU, or the pinned one.
+def usable_levels() -> tuple[Level, ...]:
+    """Levels at which compiled code may run, ascending: those of this CPU, or the pinned one.
 
     Returns:
-        None if there is no compiled code for this CPU.
+        Empty if there is no compiled code for this CPU.
 
     Raises:
         InputError: `$ROBERTA_HUB_ISA` names no level, or one that this CPU lacks.
@@ -218,26 +220,41 @@ def chosen_level() -> Level | None:
     value = os.environ.get(LEVEL_VARIABLE, "").strip().lower()
     for level in LEVELS:
         if value == level and (level in able or there is None):
-            return level if able else None
+            return (level,) if able else ()
     if value:
         why = "which this CPU lacks; " if value in LEVELS else ""
         raise InputError(
             f"${LEVEL_VARIABLE} is {value!r}, {why}choose {', '.join(able or LEVELS)}, or unset it"
         )
-    return able[-1] if able else None
+    return able
+
+
+def chosen_level() -> Level | None:
+    """Highest of `usable_levels`; None if there is none."""
+    return next(reversed(usable_levels()), None)
+
+
+def level_of(weight_format: WeightFormat) -> Level | None:
+    """Highest of `usable_levels` that multiplies a weight format; None if none does.
+
+    A CPU with AVX-512 and no VNNI has products of bytes at AVX2 alone.
+    """
+    there = library()
+    return next(
+        (x for x in reversed(usable_levels()) if there and weight_format in there.formats(x)), None
+    )
 
 
 def supported_formats() -> frozenset[WeightFormat]:
-    """Weight formats that the compiled code supports at the chosen level."""
-    there, level = library(), chosen_level()
-    return frozenset() if there is None or level is None else there.formats(level)
+    """Weight formats that the compiled code multiplies here."""
+    return frozenset(name for name in WEIGHT_FORMATS if level_of(name) is not None)
 
 
 class _LaidOut:
-    """Weights in the chosen level's layout: aligned copies, kept as long as this object."""
+    """Weights in the layout of a format's level: aligned copies, kept as long as this object."""
 
     def __init__(self, weight_format: WeightFormat) -> None:
-        there, level = library(), chosen_level()
+        there, level = library(), level_of(weight_format)
         assert there is not None  # else it supports no format
         assert level is not None
         self._kept: list[Tensor] = []
@@ -277,7 +294,7 @@ class _LaidOut:
 
 
 class CompiledLayer(_LaidOut):
-    """A layer in the chosen level's layout; holds a copy of the weights."""
+    """A layer in the layout of its format's level; holds a copy of the weights."""
 
     def __init__(self, parts: LayerWeights, weight_format: WeightFormat) -> None:
         super().__init__(weight_format)

@@ -1,4 +1,5 @@
-// AVX2 with FMA and F16C: 16 registers of 8 floats. compiled_layer.h is written over these names.
+// AVX2 with FMA and F16C: 16 registers of 8 floats. compiled_layer.h is written over these names,
+// and over the form of bytes of compiled_avx2_int8.h or compiled_avx_vnni.h.
 
 using Vector = __m256;
 using Whole = __m256i;  // integers of 32 bits
@@ -87,50 +88,23 @@ struct BFloat16 : Float16 {  // rows stay in float32: a product of shorter ones 
   }
 };
 
-// Weights of 8 bits times activations of 7. Sums of 8 products are held in 16 bits, twice as many in
-// a register as of 32: weights are scaled so that no such sum is larger (MOST). Two of them, of 16
-// inputs, make a sum of 32 bits. Steps of 1/127 of a row's range are too coarse where few inputs are
-// far from the others, so each block of inputs has its own.
-struct Int8 {
-  static constexpr int64_t EACH = 4, GROUP = 4, VECTOR = 128, ROW_BYTES = 1;
-  static constexpr int64_t PARTS = 1, TILE = 6, BLOCK = 256, TOGETHER = 8;
-  // Of 8 weights of one sign that are rounded later, each by 1/2 at most: 127 (254 + 4) < 32768.
-  static constexpr int64_t MOST = 254;
-  using Register = Vector;
-  using Weights = std::array<Whole, 4>;
-  static Weights weights(const char* at) {
-    const Whole* part = reinterpret_cast<const Whole*>(at);
-    return {part[0], part[1], part[2], part[3]};
+// Bytes of 0 to `top` of a row, or of a block of one: x ~ low + step q.
+void bytes_of(const float* x, int64_t width, float top, uint8_t* q, float* step, float* low) {
+  Vector least = all(x[0]), most = least, spoilt = all(0.0f);
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const Vector v = choose(width - k, load(x + k, width - k), least);
+    spoilt = spoilt + all(0.0f) * v;  // no number if v is none or infinite
+    most = larger(v, most);
+    least = smaller(v, least);
   }
-  static Whole add(Whole sum, const uint8_t* x, const Weights& w) {
-    Whole pairs = times(x, w[0]);
-#pragma GCC unroll 4
-    for (int i = 1; i < 4; i++) pairs = _mm256_add_epi16(pairs, times(x + 4 * i, w[i]));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  const float base = -largest(all(0.0f) - least), range = largest(most) - base;
+  const Vector inverse = all(top / (range + 1e-20f));
+  *low = sum(spoilt) == 0.0f ? base : NAN;
+  *step = range / top;
+  for (int64_t k = 0; k < width; k += WIDE) {
+    const Whole whole = _mm256_cvtps_epi32((load(x + k, width - k) - all(base)) * inverse);
+    const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(whole),
+                                           _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(q + k), _mm_packus_epi16(halves, halves));
   }
-  static Whole times(const uint8_t* x, Whole w) {
-    int32_t four;  // bytes
-    std::memcpy(&four, x, 4);
-    return _mm256_maddubs_epi16(_mm256_set1_epi32(four), w);
-  }
-
-  static void shorten(const float* x, int64_t width, uint8_t* q, float* step, float* low) {
-    Vector least = all(x[0]), most = least, spoilt = all(0.0f);
-    for (int64_t k = 0; k < width; k += WIDE) {
-      const Vector v = choose(width - k, load(x + k, width - k), least);
-      spoilt = spoilt + all(0.0f) * v;  // no number if v is none or infinite
-      most = larger(v, most);
-      least = smaller(v, least);
-    }
-    const float base = -largest(all(0.0f) - least), range = largest(most) - base;
-    const Vector inverse = all(127.0f / (range + 1e-20f));
-    *low = sum(spoilt) == 0.0f ? base : NAN;
-    *step = range / 127.0f;
-    for (int64_t k = 0; k < width; k += WIDE) {
-      const Whole whole = _mm256_cvtps_epi32((load(x + k, width - k) - all(base)) * inverse);
-      const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(whole),
-                                             _mm256_extracti128_si256(whole, 1));
-      _mm_storel_epi64(reinterpret_cast<__m128i*>(q + k), _mm_packus_epi16(halves, halves));
-    }
-  }
-};
+}

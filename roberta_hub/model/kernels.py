@@ -42,7 +42,14 @@ COMPILED_ROWS = {
         "int8": ANY_ROWS,
         "bfloat16": 16,
     },
+    ("AuthenticAMD", "avx_vnni"): {
+        "float32": ANY_ROWS,
+        "float16": 16,
+        "int8": ANY_ROWS,
+        "bfloat16": 16,
+    },
     ("GenuineIntel", "avx2"): {"float32": 0, "float16": 0, "int8": ANY_ROWS, "bfloat16": 0},
+    ("GenuineIntel", "avx_vnni"): {"float32": 0, "float16": 0, "int8": 128, "bfloat16": 0},
 }
 """Up to this many rows a compiled layer is faster, by vendor, level and weight format: measured on
 a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2 (docs/speed.md), and on a
@@ -50,9 +57,13 @@ Cascade Lake (compiled_cascade_lake.md). For more rows, float16 weights are mult
 and so are bfloat16 ones at AVX2, where that is storage alone.
 0: not measured; so is what is not listed. int8 of Intel's CPUs with AVX2 alone is not measured
 either: nothing else computes it there."""
-_LEVEL_FEATURES = {"avx2": "avx2", "avx512": "avx512f"}
+_LEVEL_FEATURES = {"avx2": "avx2", "avx_vnni": "avx2", "avx512": "avx512f"}
 """Instruction set that stands for a level of the compiled code."""
-_OTHER_INT8 = {"avx2": {"avx_vnni", "amx_int8"}, "avx512": {"amx_int8"}}
+_OTHER_INT8 = {
+    "avx2": {"avx_vnni", "amx_int8"},
+    "avx_vnni": {"amx_int8"},
+    "avx512": {"amx_int8"},
+}
 """Instruction sets for int8 that oneDNN uses and a level of the compiled code does not."""
 SMALL_LAYER_WEIGHTS = 4_000_000
 """Up to this many weights a layer gets a second float32 form for few rows. For larger layers the
@@ -184,7 +195,7 @@ def compiled_rows(weight_format: str, there: frozenset[str], level: str | None) 
     Args:
         weight_format: "float32", "float16", "int8" or "bfloat16".
         there: formats that the compiled code supports here; empty if it was not built.
-        level: level at which it runs, "avx2" or "avx512"; None if it was not built.
+        level: level at which it runs, one of `compiled.LEVELS`; None if there is none.
 
     Raises:
         InputError: the pin is "compiled", and there is no compiled code.

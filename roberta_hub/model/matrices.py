@@ -21,6 +21,7 @@ from roberta_hub.model.compiled import (
     CompiledProduct,
     WeightFormat,
     chosen_level,
+    level_of,
     supported_formats,
 )
 from roberta_hub.model.int8 import Int8
@@ -111,7 +112,7 @@ def _compiled_product(
 
 def compiled_rows_here(form: WeightFormat) -> int:
     """Up to this many rows compiled code is faster here; see `kernels.compiled_rows`."""
-    return compiled_rows(form, supported_formats(), chosen_level())
+    return compiled_rows(form, supported_formats(), level_of(form))
 
 
 def fits_float16(weight: Tensor) -> bool:
@@ -132,7 +133,7 @@ def weight_format(weights: Sequence[Tensor], dtype: Dtype | None) -> WeightForma
         if all(map(fits_float16, weights)):
             return "float16"
         # With AVX-512 rows would be rounded too.
-        fits = chosen_level() == "avx2" and all(map(fits_bfloat16, weights))
+        fits = chosen_level() != "avx512" and all(map(fits_bfloat16, weights))
         return "bfloat16" if fits else "float32"
     known = dtype in supported_formats()
     if dtype == "bfloat16":
@@ -180,9 +181,7 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
 
 def runs_compiled_alone(dtype: Dtype) -> bool:
     """Whether products in a dtype are fast in compiled code here, and not on torch's operators."""
-    if missing_features(dtype) is None or chosen_level() != "avx2":
-        return False
-    return compiled_rows_here(dtype) == ANY_ROWS
+    return missing_features(dtype) is not None and compiled_rows_here(dtype) == ANY_ROWS
 
 
 def has_operators(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:

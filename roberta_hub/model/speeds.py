@@ -46,6 +46,7 @@ SPEED_TABLE = (
         "benchmarks/results/kernels.md",
     ),
     Speeds("CPU with AVX-VNNI", frozenset({"avx_vnni"}), {}, ""),
+    Speeds("CPU with AVX-512 and no VNNI", frozenset({"avx512f"}), {}, ""),
     Speeds(
         "CPU with AVX2",
         frozenset({"avx2"}),

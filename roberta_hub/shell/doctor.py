@@ -35,7 +35,7 @@ from roberta_hub.errors import InputError, RobertaHubError
 from roberta_hub.files import abandoned, read_json
 from roberta_hub.hub import RobertaModel
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model import compiled, kernels
+from roberta_hub.model import compiled, kernels, matrices
 from roberta_hub.model.packing import collate_tokens
 from roberta_hub.terminal import clean, without_secrets
 from roberta_hub.text.dictionary import Dictionary
@@ -166,14 +166,14 @@ def _layer_implementation() -> str:
     pin = os.environ.get(kernels.PIN_VARIABLE, "").strip().lower()
     if pin not in ("", "compiled"):
         return f"torch's operators, as {kernels.PIN_VARIABLE} says"
-    rows = {
-        name: kernels.compiled_rows(name, compiled.supported_formats(), level)
-        for name in compiled.WEIGHT_FORMATS
-    }
-    many = [name for name in rows if rows[name] == kernels.ANY_ROWS]
-    few = [
-        f"{name} up to {rows[name]} tokens" for name in rows if 0 < rows[name] < kernels.ANY_ROWS
-    ]
+    many, few = [], []
+    for name in compiled.WEIGHT_FORMATS:
+        own, rows = compiled.level_of(name), matrices.compiled_rows_here(name)
+        told = name if own == level else f"{name} ({own})"
+        if rows == kernels.ANY_ROWS:
+            many.append(told)
+        elif rows:
+            few.append(f"{told} up to {rows} tokens")
     if not many and not few:
         return (
             f"torch's operators; compiled layers for {level} were not measured on such a CPU, or "

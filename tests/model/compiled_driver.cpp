@@ -145,7 +145,7 @@ void every(int32_t level, int64_t threads) {
 
 int main() {
   compiled_cores(nullptr, 0);
-  for (int32_t level = 0; level < 2; level++) {
+  for (int32_t level = 0; level < static_cast<int32_t>(std::size(LEVELS)); level++) {
     Shapes shapes;
     compiled_shapes(level, &shapes);
     if (!shapes.can) continue;

@@ -94,8 +94,9 @@ def test_threads_are_as_many_as_there_are_tiles(
     assert there is not None
     monkeypatch.setattr(torch, "get_num_threads", lambda: 96)
     monkeypatch.setattr(there, "_cores", 96)
-    counts = {"avx2": (1, 4, 5, 9, 4096), "avx512": (1, 12, 13, 48, 4096)}[level]
-    wanted = {"avx2": [32, 32, 64, 96, 96], "avx512": [24, 24, 48, 96, 96]}[level]
+    wide = level == "avx512"
+    counts = (1, 12, 13, 48, 4096) if wide else (1, 4, 5, 9, 4096)
+    wanted = [24, 24, 48, 96, 96] if wide else [32, 32, 64, 96, 96]
     assert [there.threads(level, 768, rows) for rows in counts] == wanted
     monkeypatch.setattr(there, "_cores", 2)
     assert {there.threads(level, 768, rows) for rows in counts} == {2}
@@ -282,6 +283,7 @@ def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
     assert ("avx512" in there.shapes) == ("avx512f" in features)
     vnni = "avx512" in there.shapes and "int8" in there.formats("avx512")
     assert vnni == ("avx512_vnni" in features)
+    assert ("avx_vnni" in there.shapes) == (vnni or "avx_vnni" in features)
 
 
 def test_int8_on_amx_asks_for_a_pin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,6 +343,29 @@ def test_int8_without_vnni_of_any_layer(zen_3: None, changes: dict[str, Any]) ->
     assert torch.cosine_similarity(ours, exact, dim=-1).min() > 0.99
 
 
+def test_int8_beside_avx512_without_vnni(
+    zen_3: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs at AVX2, and float32 at AVX-512."""
+    there = compiled.library()
+    assert there is not None
+    shapes = {level: there.shapes[level] for level in ("avx2", "avx512") if level in there.shapes}
+    if "avx512" not in shapes:
+        pytest.skip("no AVX-512")
+    older = compiled._Shapes.from_buffer_copy(shapes["avx512"])
+    older.can = 1 << WEIGHT_FORMATS.index("float32") | 1 << WEIGHT_FORMATS.index("float16")
+    monkeypatch.setattr(there, "shapes", shapes | {"avx512": older})
+    monkeypatch.delenv(compiled.LEVEL_VARIABLE)
+    skylake = kernels.CPU("GenuineIntel", frozenset({"avx2", "avx512f"}))
+    for module in (kernels, matrices):
+        monkeypatch.setattr(module, "cpu", lambda: skylake)
+    assert (compiled.level_of("float32"), compiled.level_of("int8")) == ("avx512", "avx2")
+    roberta = small_roberta().optimize("int8")
+    assert runs_compiled(roberta.model)
+    assert roberta.optimized.cosine > 0.998
+    assert small_roberta().optimize("auto").optimized.dtype != "int8"  # nobody measured it
+
+
 def test_weights_that_bfloat16_holds(zen_3: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """With AVX2 a few rows read half the bytes, and the numbers stay float32's."""
     roberta = small_roberta()
@@ -360,7 +385,7 @@ def test_weights_that_bfloat16_holds(zen_3: None, monkeypatch: pytest.MonkeyPatc
 
 
 def test_int8_of_other_makers(zen_3: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else computes it on Intel's CPUs with AVX2; with AVX-VNNI oneDNN does."""
+    """Nothing else computes it on Intel's CPUs with AVX2; with AVX-VNNI oneDNN does as well."""
     intel = kernels.CPU("GenuineIntel", frozenset({"avx2"}))
     for module in (kernels, matrices):
         monkeypatch.setattr(module, "cpu", lambda: intel)
@@ -371,6 +396,7 @@ def test_int8_of_other_makers(zen_3: None, monkeypatch: pytest.MonkeyPatch) -> N
     alder_lake = kernels.CPU("GenuineIntel", frozenset({"avx2", "avx_vnni"}))
     monkeypatch.setattr(kernels, "cpu", lambda: alder_lake)
     assert kernels.compiled_rows("int8", everything, "avx2") == 0
+    assert kernels.compiled_rows("int8", everything, "avx_vnni") == 128
     unknown = kernels.CPU("", frozenset({"avx2"}))
     for module in (kernels, matrices):
         monkeypatch.setattr(module, "cpu", lambda: unknown)

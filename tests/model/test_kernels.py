@@ -81,10 +81,10 @@ def test_compiled_layers_run_where_they_were_measured(
     monkeypatch.setattr(kernels, "cpu", lambda: CPU(vendor, frozenset(flags)))
     every = frozenset(WEIGHT_FORMATS)
     assert {compiled_rows(held, frozenset(), None) for held in every} == {0}
-    for level, needs in (("avx2", "avx2"), ("avx512", "avx512f")):
+    for level, needs in (("avx2", "avx2"), ("avx_vnni", "avx2"), ("avx512", "avx512f")):
         rows = {held: compiled_rows(held, every, level) for held in every}
         known = dict(COMPILED_ROWS.get((vendor, level), {})) if needs in flags else {}
-        by_onednn = {"amx_int8"} if level == "avx512" else {"amx_int8", "avx_vnni"}
+        by_onednn = {"amx_int8", "avx_vnni"} if level == "avx2" else {"amx_int8"}
         known |= {"int8": 0} if flags & by_onednn else {}
         assert rows == {held: known.get(held, 0) for held in every}
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
