@@ -33,6 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import numpy as np  # noqa: E402
 from lib.corpus import sentences  # noqa: E402
 from lib.demands import LEAST_ROUNDS, faults, precision, write_table  # noqa: E402
+from lib.engines import can_optimize  # noqa: E402
 from lib.guard import short_name, this_cpu  # noqa: E402
 from lib.pages import against  # noqa: E402
 from lib.report import about, instruction_sets  # noqa: E402
@@ -123,7 +124,7 @@ def wanted(only: str | None) -> list[str]:
         for name in ENGINES
         if (name.startswith("roberta_hub") or not only or only in name)
         and not ("bfloat16" in name and missing_features("bfloat16"))
-        and not (name == "roberta_hub, int8" and missing_features("int8"))
+        and not (name == "roberta_hub, int8" and not can_optimize("int8"))
     ]
 
 

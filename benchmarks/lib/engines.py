@@ -18,11 +18,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from lib.corpus import corpus
 from torch import Tensor, nn
 
 import roberta_hub
+from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import Runner
 from roberta_hub.model.kernels import missing_features
+from roberta_hub.model.matrices import check_dtype
 
 Ids = list[Tensor]
 Engine = Callable[[Ids], list[Tensor]]
@@ -30,6 +33,7 @@ Engine = Callable[[Ids], list[Tensor]]
 Encode = Callable[[Ids], Sequence[Tensor]]
 """The same of one batch; rows may be padded."""
 PAD = 1
+CALIBRATION_TEXTS = 300
 
 
 def random_model(size: str, vocab_size: int | None = None) -> roberta_hub.RobertaHubInterface:
@@ -250,9 +254,10 @@ def onnxruntime(folder: Path, dtype: str) -> Encode:
 
 
 def openvino(folder: Path, dtype: str) -> Encode:
-    """OpenVINO in "float32", "bfloat16", "int8" or "as it comes".
+    """OpenVINO in "float32", "bfloat16", "int8", "int8 calibrated" or "as it comes".
 
-    "int8" has compressed weights and activations quantized as they come; as it comes it chooses
+    "int8" has compressed weights and activations quantized as they come, "int8 calibrated" fixed
+    ranges of activations from texts, as sentence-transformers' page says; as it comes it chooses
     dtype, hint and threads, and bfloat16 where the CPU has instructions for it.
     """
     import openvino as library
@@ -271,6 +276,8 @@ def openvino(folder: Path, dtype: str) -> Encode:
         with contextlib.redirect_stdout(io.StringIO()):
             model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 1 << 16  # one scale a token
+    if dtype == "int8 calibrated":
+        model = _calibrated(model, folder)
     compiled = core.compile_model(model, "CPU", {} if dtype == "as it comes" else settings)
 
     def encode(ids: Ids) -> Sequence[Tensor]:
@@ -279,6 +286,31 @@ def openvino(folder: Path, dtype: str) -> Encode:
         return list(torch.from_numpy(np.array(found)))
 
     return encode
+
+
+def _calibrated(model: Any, folder: Path) -> Any:
+    """With the settings of sentence-transformers' `export_static_quantized_openvino_model`."""
+    import nncf
+    from nncf.quantization.advanced_parameters import (
+        AdvancedQuantizationParameters,
+        AdvancedSmoothQuantParameters,
+        OverflowFix,
+    )
+
+    tokenizer = roberta_hub.load_model(folder)
+    texts = [text for text in corpus()[1] if isinstance(text, str)][-CALIBRATION_TEXTS:]
+    rows = [tokenizer.encode(text)[:512].unsqueeze(0) for text in texts]
+    with contextlib.redirect_stdout(io.StringIO()):
+        return nncf.quantize(
+            model,
+            nncf.Dataset([[row.numpy(), torch.ones_like(row).numpy()] for row in rows]),
+            subset_size=len(rows),
+            model_type=nncf.ModelType.TRANSFORMER,
+            advanced_parameters=AdvancedQuantizationParameters(
+                overflow_fix=OverflowFix.DISABLE,
+                smooth_quant_alphas=AdvancedSmoothQuantParameters(matmul=0.95),
+            ),
+        )
 
 
 def ctranslate2(folder: Path, dtype: str) -> Encode:
@@ -323,10 +355,20 @@ MAKERS: dict[str, Callable[[roberta_hub.RobertaHubInterface, Path], Encode]] = {
     "ONNX Runtime, int8": lambda _, folder: onnxruntime(folder, "int8"),
     "OpenVINO, bfloat16": lambda _, folder: openvino(folder, "bfloat16"),
     "OpenVINO, int8": lambda _, folder: openvino(folder, "int8"),
+    "OpenVINO, int8 calibrated": lambda _, folder: openvino(folder, "int8 calibrated"),
     "CTranslate2, int8": lambda _, folder: ctranslate2(folder, "int8"),
 }
 """How each is made: from our model, or from the folder in which it stands as Hugging Face's
 files."""
+
+
+def can_optimize(dtype: str) -> bool:
+    """Whether `optimize(dtype)` is not refused on this CPU."""
+    try:
+        check_dtype(dtype, torch.device("cpu"))
+    except InputError:
+        return False
+    return True
 
 
 def makers_here() -> list[str]:
@@ -335,7 +377,7 @@ def makers_here() -> list[str]:
         name
         for name in MAKERS
         if not ("bfloat16" in name and missing_features("bfloat16"))
-        and not ("roberta_hub, int8" in name and missing_features("int8"))
+        and not ("roberta_hub, int8" in name and not can_optimize("int8"))
     ]
 
 
