@@ -343,9 +343,7 @@ def test_int8_without_vnni_of_any_layer(zen_3: None, changes: dict[str, Any]) ->
     assert torch.cosine_similarity(ours, exact, dim=-1).min() > 0.99
 
 
-def test_int8_beside_avx512_without_vnni(
-    zen_3: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_int8_beside_avx512_without_vnni(zen_3: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs at AVX2, and float32 at AVX-512."""
     there = compiled.library()
     assert there is not None
