@@ -181,7 +181,9 @@ def check_dtype(dtype: str | None, device: torch.device) -> None:
 
 def runs_compiled_alone(dtype: Dtype) -> bool:
     """Whether products in a dtype are fast in compiled code here, and not on torch's operators."""
-    return missing_features(dtype) is not None and compiled_rows_here(dtype) == ANY_ROWS
+    if missing_features(dtype) is None or level_of(dtype) == "avx512":
+        return False
+    return compiled_rows_here(dtype) == ANY_ROWS
 
 
 def has_operators(what: Literal["onednn", "mkl", "half", "int8", "bfloat16"]) -> bool:
