@@ -2,6 +2,7 @@
 
     python benchmarks/tiny.py --before runs/tiny/0.1.0      # about 20 minutes on two cores
     python benchmarks/tiny.py --model runs/tiny/last --only mnli_dev_matched,sts_b_test
+    python benchmarks/tiny.py --only blimp,xquad_search         # a few of those by `evaluate`
     python benchmarks/tiny.py --wrong                       # and the 50 surest mistakes of each set
 
 It reads the evaluation sets of `../shared/data` (or $ROBERTA_HUB_SHARED/data), which no training
@@ -27,8 +28,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from lib import answers, costs  # noqa: E402
+from lib import answers, costs, worth  # noqa: E402
 from lib.report import RESULTS, about, sentence, write  # noqa: E402
+from lib.worth import percent  # noqa: E402
 
 SHIPPED = "roberta.tiny"
 HELD_OUT = ROOT / "runs" / "tiny" / "valid.txt"
@@ -37,7 +39,7 @@ PAIRS = 1000
 WORST = 50
 PERPLEXITY = {"perplexity_books": answers.SHARED / "data/eval/books_dev.txt"}
 PERPLEXITY["perplexity_wikipedia"] = HELD_OUT
-ONLY = (*answers.SETS, *PERPLEXITY, "bytes", "wheel", "start", "speed")
+ONLY = (*answers.SETS, *worth.TASKS, *PERPLEXITY, "bytes", "wheel", "start", "speed")
 """What can be measured, by the names of the results."""
 
 
@@ -48,6 +50,9 @@ def measure(
     import roberta_hub
 
     roberta = roberta_hub.load_model(model).eval()
+    prepared = roberta_hub.load_model(model).eval()
+    if set(only) & worth.TASKS.keys():
+        prepared.optimize()  # the same float32 within 2e-5, and minutes of BLiMP instead of hours
     folder = costs.folder_of(model)
     numbers: dict[str, Any] = {"model": model if model == SHIPPED else Path(model).name}
     scores = {}
@@ -55,9 +60,11 @@ def measure(
         if name in answers.SETS:
             score = scores[name] = answers.SETS[name][2](roberta, limit)
             numbers[name] = score.more or [score.value, score.chance]
+        elif name in worth.TASKS:
+            numbers[name] = worth.evaluated(prepared, name, limit)
         elif name in PERPLEXITY and PERPLEXITY[name].is_file():
             numbers[name] = answers.perplexity(roberta, PERPLEXITY[name])
-        print(f"{model}: {name} {numbers.get(name, '')}", file=sys.stderr, flush=True)
+        print(f"{model}: {name} {numbers.get(name, '')}"[:300], file=sys.stderr, flush=True)
     if "bytes" in only:
         numbers["bytes"] = costs.file_bytes(folder)
     if "wheel" in only:
@@ -67,11 +74,6 @@ def measure(
         pairs = [(row[0], row[1]) for row in rows[1 : 1 + min(PAIRS, limit or PAIRS)]]
         numbers["speed"] = costs.shares(roberta, pairs, rounds)
     return numbers, scores
-
-
-def percent(value: float) -> str:
-    """Write a share."""
-    return f"{100 * value:.1f} %"
 
 
 def rows(n: Mapping[str, Any]) -> dict[str, str]:
@@ -86,6 +88,7 @@ def rows(n: Mapping[str, Any]) -> dict[str, str]:
             value, chance = n[name]
             more = "" if chance is None else f" (most frequent label {percent(chance)})"
             found[f"{what}{more}"] = f"{value:.3f}" if chance is None else percent(value)
+    found |= worth.rows(dict(n))
     chance = f"{math.exp(10.825):,.0f}"
     for name, what in (
         ("perplexity_books", f"perplexity of masked tokens, books (chance {chance})"),

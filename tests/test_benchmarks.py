@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,32 @@ def test_a_model_is_asked_every_set(small: Any, shared: Path, monkeypatch: Any) 
     assert page.count("\n| ") == len(only) + 3  # masked words have two rows more, and a header
     right = roberta.classify([("It rains.", "It is wet.")], head="mnli")[0].label
     assert right in ("contradiction", "neutral", "entailment")
+
+
+def test_a_model_is_evaluated(small: Any, shared: Path, monkeypatch: Any) -> None:
+    pytest.importorskip("pytrec_eval")
+    monkeypatch.setattr(answers, "SHARED", shared)
+    numbers, _ = tiny.measure(str(small[1]), list(tiny.worth.TASKS), 1, 12)
+    assert {name: own["rows"] for name, own in numbers.items() if name != "model"} == {
+        "blimp": 13,  # without a header
+        "mnli_calibration": 12,
+        "snli_calibration": 12,
+        "xquad_search": 12,
+        "boolq_search": 12,
+    }
+    page = tiny.table({**numbers, "before": {"model": "older"}})
+    assert "| what | older | small |" in page
+    assert re.search(r"\| BLiMP, .*: 13 minimal pairs.* \|  \| \d+\.\d % \|", page)
+    assert "XQuAD's questions to their paragraphs (12 in" in page
+    assert str(small[1]) not in json.dumps(numbers)
+    assert tiny.table({**numbers, "before": numbers}).count("log loss") == 2
+
+
+def test_a_folder_of_questions_and_passages(shared: Path, tmp_path: Path) -> None:
+    path = tiny.worth.beir([("a?", "T", "x"), ("b?", "", "y"), ("c?", "T", "x")], tmp_path, None)
+    judged = (path / "qrels/test.tsv").read_text().splitlines()[1:]
+    assert [line.split("\t")[:2] for line in judged] == [["q0", "d0"], ["q1", "d1"], ["q2", "d0"]]
+    assert (path / "corpus.jsonl").read_text().count("\n") == 2
 
 
 def test_texts_of_sets_without_a_licence_are_not_written(small: Any) -> None:

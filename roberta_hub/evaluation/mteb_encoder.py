@@ -68,6 +68,7 @@ class MtebEncoder:
         self.width = width if truncate_dim is None else truncate_dim
         self.roberta._runner(batch_tokens=batch_tokens)  # checks it
         self._meta: Any = None
+        self._digest: tuple[Any, str] = (None, "")
 
     def __repr__(self) -> str:
         return f"<{self.name} for mteb>"
@@ -165,13 +166,17 @@ class MtebEncoder:
     @property
     def revision(self) -> str:
         """A digest of weights and settings, so that mteb takes no result of other weights."""
-        digest = hashlib.sha256()
-        for key, value in self.roberta.model.state_dict().items():
-            digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        weights = self.roberta.model.state_dict()
         about = (self.settings, self.truncate_dim, self.truncate, str(self.roberta.optimized))
-        digest.update(repr(about).encode())
-        return digest.hexdigest()[:40]
+        state = [(key, value.data_ptr(), value._version) for key, value in weights.items()]
+        if self._digest[0] != (state, about):  # mteb asks often, and large weights take seconds
+            digest = hashlib.sha256(repr(about).encode())
+            for key, value in weights.items():
+                digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
+                flat = value.detach().cpu().contiguous().flatten()
+                digest.update(flat.view(torch.uint8).numpy())
+            self._digest = ((state, about), digest.hexdigest()[:40])
+        return self._digest[1]
 
     @property
     def mteb_model_meta(self) -> Any:

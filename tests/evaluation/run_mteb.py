@@ -7,8 +7,10 @@ Prints "FOLDER: same" where both get the same numbers.
 
 from __future__ import annotations
 
+import json
 import random
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,17 @@ import roberta_hub
 
 TEXTS, FOLDERS = sys.argv[1].split("|"), sys.argv[2:]
 DRAW = random.Random(0)
+NAMES = [f"d{i}" for i in range(len(TEXTS))]
+TITLES = ["A title" if i % 2 else "" for i in range(len(TEXTS))]
+JUDGED = {f"q{q}": {DRAW.choice(NAMES): 1, DRAW.choice(NAMES): 2} for q in range(3)}
+ASKED = {f"q{q}": TEXTS[q][:20] for q in range(3)}
+OURS = {
+    "ndcg@10": "ndcg_at_10",
+    "map@100": "map_at_100",
+    "recall@10": "recall_at_10",
+    "recall@100": "recall_at_100",
+}
+"""mteb's names of the measures of `evaluate`."""
 
 
 def about(name: str, kind: Any, measure: str) -> TaskMetadata:
@@ -69,17 +82,14 @@ class ToyRetrieval(AbsTaskRetrieval):
     metadata = about("ToyRetrieval", "Retrieval", "ndcg_at_10")
 
     def load_data(self, *given: Any, **more: Any) -> None:
-        names = [f"d{i}" for i in range(len(TEXTS))]
-        titles = ["A title" if i % 2 else "" for i in range(len(TEXTS))]
-        corpus = Dataset.from_dict({"id": names, "title": titles, "text": TEXTS})
-        asked = Dataset.from_dict({"id": ["q0", "q1", "q2"], "text": [t[:20] for t in TEXTS[:3]]})
-        judged = {f"q{q}": {DRAW.choice(names): 1, DRAW.choice(names): 2} for q in range(3)}
+        corpus = Dataset.from_dict({"id": NAMES, "title": TITLES, "text": TEXTS})
+        asked = Dataset.from_dict({"id": list(ASKED), "text": list(ASKED.values())})
         self.dataset = {
             "default": {
                 "test": {
                     "corpus": corpus,
                     "queries": asked,
-                    "relevant_docs": judged,
+                    "relevant_docs": JUDGED,
                     "top_ranked": None,
                 }
             }
@@ -110,6 +120,24 @@ def compare(folder: str) -> None:
     assert own.keys() == theirs.keys() and len(own) > 20, (own.keys() ^ theirs.keys(), own)
     far = {name: (own[name], theirs[name]) for name in own if abs(own[name] - theirs[name]) > 1e-3}
     assert not far, far
+    with tempfile.TemporaryDirectory() as beir:
+        write(Path(beir))
+        found = roberta_hub.evaluate(folder, beir, truncate=True)
+    for name, mteb_name in OURS.items():
+        theirs_now = own[f"ToyRetrieval {mteb_name}"]  # of five digits
+        assert abs(found[name] - theirs_now) < 1e-5, (name, found[name], theirs_now)
+
+
+def write(folder: Path) -> None:
+    """The task of retrieval as a folder of BEIR's shape."""
+    rows = zip(NAMES, TITLES, TEXTS, strict=True)
+    corpus = [{"_id": name, "title": title, "text": text} for name, title, text in rows]
+    asked = [{"_id": name, "text": text} for name, text in ASKED.items()]
+    for name, objects in (("corpus", corpus), ("queries", asked)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
+    (folder / "qrels").mkdir()
+    lines = [f"{q}\t{d}\t{score}\n" for q, own in JUDGED.items() for d, score in own.items()]
+    (folder / "qrels/test.tsv").write_text("".join(lines))
 
 
 if __name__ == "__main__":
