@@ -16,15 +16,23 @@ from roberta_hub.evaluation.tasks import Asked
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
-from roberta_hub.rows.lines import check_file
+from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
-from roberta_hub.train.data.tagged_words import read_words
-from roberta_hub.train.fitting.span_layouts import TAGS, TOKENS, is_conll, items_of
+from roberta_hub.train.data.labels import label_of
+from roberta_hub.train.data.tagged_words import TaggedWords, read_words
+from roberta_hub.train.fitting.span_layouts import (
+    TAGS,
+    TOKENS,
+    SpanTable,
+    is_conll,
+    items_of,
+    span_table,
+)
 
 SHAPES = (
     "a table of texts with labels, or of pairs with scores (CSV, TSV, JSONL, Parquet); a BEIR "
     "folder (corpus.jsonl, queries.jsonl, qrels/test.tsv); minimal pairs (JSONL with sentence_good "
-    "and sentence_bad, or a folder of such); SQuAD's JSON; CoNLL's columns"
+    "and sentence_bad, or a folder of such); SQuAD's JSON; CoNLL's columns, or texts with spans"
 )
 """What is read, in words."""
 _LOOK = 50
@@ -58,7 +66,8 @@ def evaluate(
     - "search": a folder of BEIR's shape, by `search`: nDCG, MRR, MAP, recall.
     - "minimal_pairs": BLiMP's, by `score`: how often the right sentence scores higher.
     - "answers": SQuAD 1.1 and 2.0, by `answer`: F1 and exact match.
-    - "spans": CoNLL's columns, by `tag`: F1, precision and recall of spans.
+    - "spans": CoNLL's columns, or texts with spans as `fit` takes them, by `tag`: F1, precision and
+      recall of spans.
 
     Args:
         model: a model, or its name or path.
@@ -144,19 +153,22 @@ def _check_labels(value: object) -> Mapping[str, str]:
 
 def _evaluate(asked: Asked, task: Any, kind: Kind | None) -> Evaluation:
     if not isinstance(task, (str, os.PathLike)):
-        return _of_table(asked, table_of(task, "task"), kind)
+        return _of_table(asked, table_of(task, "task"), kind, task)
     path = path_of("task", task)
     if os.path.isdir(path):
         return _of_folder(asked, path, kind)
     check_file(path)
     named = format_of(path)
-    if kind == "answers" or (kind is None and _is_json(path)):
+    if kind == "answers" or (kind is None and _is_document(path)):
         return answers.answers(asked, path)
     rowed = named in ("csv", "jsonl", "parquet")
-    if not rowed and (kind == "spans" or (kind is None and is_conll(path))):
+    if not rowed and kind in (None, "spans") and is_conll(path):
         return spans.spans(asked, read_words(path, "conll"), str(path), "a word and its tag a line")
     if named is None:
-        raise _unknown(str(path))
+        marked = _marked(asked, path) if kind in (None, "spans") else None
+        if marked is None:
+            raise _unknown(str(path))
+        return spans.marked_spans(asked, marked)
     return _of_table(asked, table_of(path, header=asked.header), kind, path)
 
 
@@ -164,10 +176,19 @@ def _unknown(name: str) -> InputError:
     return InputError(f"{name[:300]} is of no shape that is read: give {SHAPES}")
 
 
-def _is_json(path: Path) -> bool:
-    """Tell whether a file is one JSON value, by its name and its begin."""
+def _is_document(path: Path) -> bool:
+    """Tell whether a file is a JSON object, by its name and its begin: SQuAD's is."""
     names = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".xz")]
-    return names[-1:] == [".json"]
+    if names[-1:] != [".json"]:
+        return False
+    return next((text.strip() for _, text in lines(path) if text.strip()), "").startswith("{")
+
+
+def _marked(asked: Asked, task: Any) -> SpanTable | None:
+    """The texts with spans that a file or a table holds; None: it holds none."""
+    label = asked.label[0] if isinstance(asked.label, (list, tuple)) else asked.label
+    text = asked.text[0] if isinstance(asked.text, (list, tuple)) else asked.text
+    return span_table(task, text, label, header=asked.header)
 
 
 def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
@@ -180,9 +201,8 @@ def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
     raise _unknown(str(folder))
 
 
-def _of_table(
-    asked: Asked, table: Table, kind: Kind | None, path: Path | None = None
-) -> Evaluation:
+def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evaluation:
+    path = task if isinstance(task, Path) else None
     names = {*table.columns}
     given = asked.text is not None or asked.label is not None
     if kind == "minimal_pairs" or (
@@ -192,10 +212,13 @@ def _of_table(
     if path is not None and kind is None and not given and names >= answers.COLUMNS:
         return answers.answers(asked, path)
     words = _word_lists(table) if kind in (None, "spans") and not given else None
-    if path is not None and words is not None:
-        columns = dict(zip(("words", "tags"), words, strict=True))
+    if words is not None:
         shape = f"lists of words and of tags ({', '.join(words)})"
-        return spans.spans(asked, read_words(path, None, columns), table.name, shape)
+        return spans.spans(asked, _tagged(table, *words), table.name, shape)
+    if kind in (None, "spans") and _one_column_each(asked):
+        marked = _marked(asked, task)
+        if marked is not None:
+            return spans.marked_spans(asked, marked)
     if kind in ("search", "answers", "spans"):
         raise InputError(
             f"{table.name} is a table, and no task of the kind {kind!r}: give {SHAPES}"
@@ -218,6 +241,27 @@ def _word_lists(table: Table) -> tuple[str, str] | None:
             if lists and all(w is not None and t is not None for w, t in lists):
                 return words, tags
     return None
+
+
+def _tagged(table: Table, words: str, tags: str) -> list[TaggedWords]:
+    """Read lists of words and of tags, a sentence a row."""
+    found = []
+    for row in table.rows():
+        own, marks = items_of(row.values.get(words)), items_of(row.values.get(tags))
+        if own is None or marks is None or len(own) != len(marks) or not own:
+            raise row.error(f"{words} and {tags} are no lists of as many words as tags")
+        if odd := [item for item in (*own, *marks) if not isinstance(item, str)]:
+            raise row.error(f"{short_repr(odd[0])} is no str; words and names of tags are")
+        names = tuple(label_of(mark, row.where) for mark in marks)
+        found.append(TaggedWords(tuple(own), names, row.where))
+    return found
+
+
+def _one_column_each(asked: Asked) -> bool:
+    """Whether no pair of texts and no several columns of labels were named."""
+    return not any(
+        isinstance(named, (list, tuple)) and len(named) > 1 for named in (asked.text, asked.label)
+    )
 
 
 def _regression_head(asked: Asked) -> str | None:

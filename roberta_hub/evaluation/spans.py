@@ -1,4 +1,4 @@
-"""Measures labelled spans of sentences that are cut into words, as conlleval and seqeval do."""
+"""Measures labelled spans as seqeval does: one is right if its place and its label are."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.labels import OF_LABELS, precision_recall_f1
 from roberta_hub.evaluation.records import Evaluation, Group
-from roberta_hub.evaluation.tasks import Asked, at_rows
+from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
 from roberta_hub.inference.tag import OUTSIDE, entities, tag_words
+from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.data.tagged_words import TaggedWords
 from roberta_hub.train.fitting.measures import bootstrap_interval
+from roberta_hub.train.fitting.span_layouts import SpanTable
+from roberta_hub.train.fitting.spans import Unlearnt, checked
 
 Found = set[tuple[str, int, int]]
-"""(label, first word, last word) of the spans of a sentence."""
+"""(label, first word, last word) of the spans of a sentence; of a text the label, and its start and
+end in characters."""
 
 
 def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str) -> Evaluation:
-    """Measure precision, recall and F1 of spans: one is right if its words and its label are.
+    """Measure the spans of sentences whose words are given, each with its right tag.
 
-    The words are those of the task; each gets what the head says at its first piece.
+    Each word gets what the head says at its first piece.
 
     Args:
         asked: the model, and which head.
@@ -37,16 +41,13 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
         InputError: labels that the head does not know; the message lists them.
         UnknownNameError: the model has no token head.
     """
-    roberta = asked.roberta
-    head = roberta._heads.find(asked.head, "token", "evaluate")
-    known = roberta.head_labels(head)
+    roberta, head, known = _head(asked)
     joined = OUTSIDE in known
     wanted = [
-        {(asked.labels.get(la, la), a, b) for la, a, b in entities(one.tags, joined=joined)}
-        for one in sentences
+        {(asked.labels.get(label, label), a, b) for label, a, b in entities(own, joined=joined)}
+        for own in (one.tags for one in sentences)
     ]
-    labels = {label for label, _, _ in entities(known, joined=joined)} if joined else {*known}
-    _check_known(wanted, labels, head, name)
+    _check_known(wanted, known, head, name)
     texts = [" ".join(one.words) for one in sentences]
     with at_rows([one.where for one in sentences]):
         tags = tag_words(
@@ -58,6 +59,54 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
             roberta._heads.words(head),
         )
     given = [{*entities([tag for tag, _ in own], joined=joined)} for own in tags]
+    return _measured(asked, name, f"head {head}, at the words of the file", shape, wanted, given)
+
+
+def marked_spans(asked: Asked, source: SpanTable) -> Evaluation:
+    """Measure the spans that `tag` finds in texts, by their places in characters.
+
+    Args:
+        asked: the model, and which head.
+        source: texts with their right spans.
+
+    Raises:
+        InputError: a span that cannot be read; labels that the head does not know.
+        UnknownNameError: the model has no token head.
+    """
+    roberta, head, known = _head(asked)
+    left = Unlearnt()
+    rows = checked(source.read(), left)
+    missing = left.rows.pop("no text", [])
+    for reason, ((where, exactly), *_) in left.rows.items():
+        raise InputError(f"{reason} {exactly}".rstrip(), place=where)
+    counted = LeftOut()
+    for _ in missing:
+        counted.add("text")
+    counted.check(rows, source.name)
+    wanted = [{(asked.labels.get(la, la), start, end) for start, end, la in r.spans} for r in rows]
+    _check_known(wanted, known, head, source.name)
+    with at_rows([row.where for row in rows]):
+        found = roberta.tag([row.text for row in rows], head, **asked.options)
+    given = [{(span.label, span.start, span.end) for span in own} for own in found]
+    how = f"head {head}, by places in characters"
+    return _measured(asked, source.name, how, source.layout, wanted, given, counted.notes())
+
+
+def _head(asked: Asked) -> tuple[RobertaHubInterface, str, tuple[str, ...]]:
+    """The model, the token head that is asked, and its labels."""
+    head = asked.roberta._heads.find(asked.head, "token", "evaluate")
+    return asked.roberta, head, asked.roberta.head_labels(head)
+
+
+def _measured(
+    asked: Asked,
+    name: str,
+    how: str,
+    shape: str,
+    wanted: Sequence[Found],
+    given: Sequence[Found],
+    notes: tuple[str, ...] = (),
+) -> Evaluation:
     rows = torch.tensor([_counts(a, b) for a, b in zip(wanted, given, strict=True)]).double()
     numbers = precision_recall_f1(*map(int, rows.sum(0).tolist()))
     groups = _groups(wanted, given)
@@ -67,9 +116,9 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
         task=name,
         kind="spans",
         verb="tag",
-        how=f"head {head}, at the words of the file",
+        how=how,
         shape=shape,
-        rows=len(sentences),
+        rows=len(wanted),
         numbers={
             "f1": numbers["f1"],
             "precision": numbers["precision"],
@@ -78,6 +127,7 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
         },
         interval=bootstrap_interval(rows, _f1),
         groups=groups,
+        notes=notes,
     )
 
 
@@ -87,13 +137,15 @@ def _places(words: Sequence[str]) -> list[tuple[int, int]]:
     return [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
 
 
-def _check_known(wanted: Sequence[Found], known: set[str], head: str, name: str) -> None:
+def _check_known(wanted: Sequence[Found], tags: Sequence[str], head: str, name: str) -> None:
+    joined = OUTSIDE in tags
+    known = {label for label, _, _ in entities(tags, joined=joined)} - {OUTSIDE}
     counts = Counter(label for own in wanted for label, _, _ in own)
     if unknown := [label for label in counts if label not in known]:
         shown = ", ".join(f"{short_repr(label)} ({counts[label]:,})" for label in unknown[:10])
         raise InputError(
             f"{name} has spans with labels that head {head!r} does not know: {shown}; it knows "
-            f"{', '.join(sorted(known - {OUTSIDE}))[:300]}",
+            f"{', '.join(sorted(known))[:300]}",
             remedy=OF_LABELS,
         )
 

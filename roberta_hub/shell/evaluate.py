@@ -112,7 +112,8 @@ def evaluate(
 
     A task is a table of texts with labels, or of pairs with scores (CSV, TSV, JSONL, Parquet); a
     BEIR folder (corpus.jsonl, queries.jsonl, qrels/test.tsv); minimal pairs (JSONL with
-    sentence_good and sentence_bad, or a folder of such); SQuAD's JSON; CoNLL's columns.
+    sentence_good and sentence_bad, or a folder of such); SQuAD's JSON; CoNLL's columns, or texts
+    with spans.
 
     The exit status is 1 where a task cannot be measured or a number is less than --least.
     """

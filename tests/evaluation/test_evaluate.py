@@ -131,6 +131,9 @@ def test_refused(model: RobertaHubInterface, tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[1, 2]")
     write_jsonl(tmp_path / "two/a.jsonl", MINIMAL)
     write_jsonl(tmp_path / "two/b.jsonl", [{"text": "a"}])
+    write_jsonl(tmp_path / "odd.jsonl", [{"text": "Ada.", "spans": [[0, 99, "PER"]]}])
+    write_jsonl(tmp_path / "mixed.jsonl", [{"tokens": ["a", "b"], "ner_tags": ["O"]}])
+    write_jsonl(tmp_path / "numbers.jsonl", [{"tokens": ["a"], "ner_tags": [3]}])
     for roberta, task, more, said in (
         (tiny, "dev.json", {}, r"evaluate needs a span head, and this model has mnli .*load a mod"),
         (tiny, "x.conll", {}, r"evaluate needs a token head, and this model has mnli"),
@@ -144,8 +147,11 @@ def test_refused(model: RobertaHubInterface, tmp_path: Path) -> None:
         (model, "folder", {}, r"folder is of no shape"),
         (model, "two", {}, r"two is of no shape"),
         (model, "folder", {"kind": "search"}, r"has no judgements"),
-        (model, "list.json", {}, r"a JSON list, not an object"),
+        (model, "list.json", {}, r"list.json is of no shape"),
         (model, "nothing.csv", {}, r"no such file"),
+        (model, "odd.jsonl", {}, r"odd.jsonl:1: a span .*\[0, 99, 'PER'\]"),
+        (model, "mixed.jsonl", {}, r"mixed.jsonl:1: tokens and ner_tags are no lists of as many"),
+        (model, "numbers.jsonl", {}, r"numbers.jsonl:1: 3 is no str; words and names of tags"),
     ):
         with pytest.raises((InputError, UnknownNameError), match=said):
             evaluate(roberta, tmp_path / task, **more)

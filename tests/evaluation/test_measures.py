@@ -179,6 +179,55 @@ def test_spans(model: RobertaHubInterface, form: str, tmp_path: Path) -> None:
 ANSWERS = [["Ada Lovelace"], ["the first program", "program"], ["London"], ["1843", "in 1843"]]
 
 
+@pytest.mark.parametrize("form", ["doccano", "label_studio", "frame", "words"])
+def test_spans_in_characters(model: RobertaHubInterface, form: str, tmp_path: Path) -> None:
+    texts = [f"Ada saw {i} times New York." for i in range(12)]
+    found = model.tag(texts, "ner")
+    draw = random.Random(1)
+    right = [[s for s in own if draw.random() < 0.7] for own in found]
+    extra = [
+        [4, 7, "LOC"] if not any(s.start < 7 and s.end > 4 for s in own) else None for own in right
+    ]
+    marks = [
+        [[s.start, s.end, s.label] for s in own] + ([more] if more and i % 2 else [])
+        for i, (own, more) in enumerate(zip(right, extra, strict=True))
+    ]
+    rows: Any = [{"text": text, "label": own} for text, own in zip(texts, marks, strict=True)]
+    task: Any = tmp_path / "spans.jsonl"
+    if form == "doccano":
+        write_jsonl(task, rows)
+    elif form == "label_studio":
+        task = tmp_path / "spans.json"
+        results = [
+            [
+                {
+                    "value": {"start": a, "end": b, "labels": [la], "text": text[a:b]},
+                    "type": "labels",
+                }
+                for a, b, la in own
+            ]
+            for text, own in zip(texts, marks, strict=True)
+        ]
+        tasks = [
+            {"data": {"text": text}, "annotations": [{"result": own}]}
+            for text, own in zip(texts, results, strict=True)
+        ]
+        task.write_text(json.dumps(tasks), encoding="utf-8")
+    elif form == "frame":
+        task = pytest.importorskip("pandas").DataFrame(rows)
+    else:
+        task = tmp_path / "none.jsonl"
+        write_jsonl(task, [{**row, "text": None} for row in rows[:1]] + rows)
+    got: Any = evaluate(model, task)
+    given = [{(s.start, s.end, s.label) for s in own} for own in found]
+    wanted = [{(a, b, la) for a, b, la in own} for own in marks]
+    hits = sum(len(a & b) for a, b in zip(given, wanted, strict=True))
+    both = sum(map(len, given)) + sum(map(len, wanted))
+    assert (got.kind, got.rows) == ("spans", 12) and "places in characters" in got.how
+    assert got["f1"] == pytest.approx(2 * hits / both, abs=NEAR) and 0 < got["f1"] < 1
+    assert got.notes == (("left out: 1 row without a text",) if form == "words" else ())
+
+
 @pytest.mark.parametrize("impossible", [False, True])
 def test_answers(model: RobertaHubInterface, impossible: bool, tmp_path: Path) -> None:
     """`squad_score` itself is compared with SQuAD's scripts in tests/parity/test_metrics.py."""
