@@ -186,9 +186,15 @@ def _is_document(path: Path) -> bool:
 
 def _marked(asked: Asked, task: Any) -> SpanTable | None:
     """The texts with spans that a file or a table holds; None: it holds none."""
-    label = asked.label[0] if isinstance(asked.label, (list, tuple)) else asked.label
-    text = asked.text[0] if isinstance(asked.text, (list, tuple)) else asked.text
-    return span_table(task, text, label, header=asked.header)
+    names = [_lone(named) for named in (asked.text, asked.label)]
+    if not all(name is None or isinstance(name, str) for name in names):
+        return None  # a pair of texts, or several columns of labels
+    return span_table(task, *names, header=asked.header)
+
+
+def _lone(value: Any) -> Any:
+    """The only item of a list of one, as a shell gives it."""
+    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
 def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
@@ -215,10 +221,9 @@ def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evalu
     if words is not None:
         shape = f"lists of words and of tags ({', '.join(words)})"
         return spans.spans(asked, _tagged(table, *words), table.name, shape)
-    if kind in (None, "spans") and _one_column_each(asked):
-        marked = _marked(asked, task)
-        if marked is not None:
-            return spans.marked_spans(asked, marked)
+    marked = _marked(asked, task) if kind in (None, "spans") else None
+    if marked is not None:
+        return spans.marked_spans(asked, marked)
     if kind in ("search", "answers", "spans"):
         raise InputError(
             f"{table.name} is a table, and no task of the kind {kind!r}: give {SHAPES}"
@@ -255,13 +260,6 @@ def _tagged(table: Table, words: str, tags: str) -> list[TaggedWords]:
         names = tuple(label_of(mark, row.where) for mark in marks)
         found.append(TaggedWords(tuple(own), names, row.where))
     return found
-
-
-def _one_column_each(asked: Asked) -> bool:
-    """Whether no pair of texts and no several columns of labels were named."""
-    return not any(
-        isinstance(named, (list, tuple)) and len(named) > 1 for named in (asked.text, asked.label)
-    )
 
 
 def _regression_head(asked: Asked) -> str | None:
