@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from roberta_hub.errors import CheckpointError, RobertaHubError
+from roberta_hub.errors import CheckpointError, InputError, RobertaHubError
 from roberta_hub.signals import cleared, held_back
 
 MAX_JSON_BYTES = 10_000_000
@@ -452,6 +452,24 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
     with cleared(lambda: remove(work)):
         work.mkdir()
         yield work
+
+
+@contextlib.contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Lend a temporary folder, which gets its own name once all is written.
+
+    Args:
+        target: must be new or empty.
+
+    Raises:
+        InputError: there is something in it.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} is there already; give a folder that is new or empty")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with staging(target) as work:
+        yield work
+        publish_folder(work, target, old_name(target))
 
 
 def old_name(target: Path) -> Path:

@@ -84,7 +84,15 @@ def download(names: Sequence[str], force: bool, update: bool, revision: str | No
     default=None,
     help="Of a folder with a LoRA adapter: merge it into its base, or write the base alone.",
 )
-def convert(source: str, target: str, form: str, head: str | None, adapter: bool | None) -> int:
+@click.option(
+    "--optimizer",
+    is_flag=True,
+    help="Of a run's folder to fairseq: its optimizer, updates and place in the data too, in "
+    "checkpoint_last.pt, which fairseq-train goes on from.",
+)
+def convert(
+    source: str, target: str, form: str, head: str | None, adapter: bool | None, optimizer: bool
+) -> int:
     """Read the model SOURCE, a name or a path of any format, and write it into the folder TARGET.
 
     fairseq gets model.pt and dict.txt, Hugging Face what transformers reads, roberta_hub
@@ -100,6 +108,14 @@ def convert(source: str, target: str, form: str, head: str | None, adapter: bool
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         there = f"holds {Folder(folder).listing()}" if folder.is_dir() else "is a file"
         raise InputError(f"{target} {there}; give a folder that is new or empty")
+    if optimizer:
+        if form != "fairseq" or head is not None or adapter is not None:
+            raise click.UsageError("--optimizer is for --to fairseq, without --head and --adapter")
+        from roberta_hub.train.to_fairseq import write_run
+
+        write_run(path_of("SOURCE", source), folder)
+        click.echo(clean(f"{target}: {Folder(folder).listing()}"), err=True)
+        return 0
     from roberta_hub.hub import load_model
 
     load_model(source, adapter=adapter).save(folder, form, head)  # type: ignore[arg-type]

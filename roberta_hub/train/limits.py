@@ -16,6 +16,7 @@ from roberta_hub.terminal import clean
 from roberta_hub.train.settings import (
     DECAYS,
     DEGENERATE,
+    ORDERS,
     PARALLEL,
     PRECISIONS,
     SCHEDULES,
@@ -157,6 +158,7 @@ def _choices(config: Config) -> None:
         "loop.parallel": PARALLEL,
         "loop.state": STATES,
         "loop.degenerate": DEGENERATE,
+        "batch.order": ORDERS,
     }.items():
         section, key = name.split(".")
         value = getattr(getattr(config, section), key)
@@ -169,6 +171,7 @@ _MINIMA: dict[str, float] = {
     **dict.fromkeys(("optimizer.clip_norm", "optimizer.end_lr", "optimizer.layer_decay"), 0),
     **dict.fromkeys(("optimizer.warmup_updates", "optimizer.power", "loop.evaluate_every"), 0),
     **dict.fromkeys(("optimizer.total_updates", "batch.max_tokens", "batch.batch_size"), 1),
+    **dict.fromkeys(("batch.multiple",), 1),
     **dict.fromkeys(("batch.update_freq", "loop.max_updates", "loop.max_epochs", "data.limit"), 1),
     **dict.fromkeys(("loop.patience", "loop.log_every", "loop.peak_flops"), 1),
     **dict.fromkeys(("optimizer.decay_updates", "batch.warmup_updates"), 0),

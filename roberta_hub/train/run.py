@@ -17,8 +17,10 @@ from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
+from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.text.task import Task
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
 from roberta_hub.train.rates import scale_rate
@@ -27,7 +29,6 @@ from roberta_hub.train.settings import Config
 from roberta_hub.train.usage import usage
 
 if TYPE_CHECKING:
-    from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.train.tasks.training_task import TrainingTask
 
 SIZELESS_FIELDS = (
@@ -38,6 +39,10 @@ SIZELESS_FIELDS = (
     "layerdrop",
 )
 """Fields of the architecture that no tensor's shape depends on."""
+
+
+ORDERED_AS_FAIRSEQ = ("masked_lm", "classification", "regression")
+"""Tasks whose batches fairseq's order is known of."""
 
 
 def train(config: Config) -> RobertaHubInterface:
@@ -114,6 +119,11 @@ def _check_task(config: Config) -> None:
 
     name = config.task.name
     check_name(name)
+    if config.batch.order == "fairseq" and name not in ORDERED_AS_FAIRSEQ:
+        raise InputError(
+            f"batch.order=fairseq is for {', '.join(ORDERED_AS_FAIRSEQ)}, and task.name is {name}; "
+            "leave it out"
+        )
     if name in PRETRAINING_TASKS:
         read_options(PretrainingOptions, config.task.options)
     else:
@@ -157,7 +167,7 @@ def make_model(config: Config) -> RobertaHubInterface:
         InputError: an architecture that the weights do not have.
     """
     torch.manual_seed(config.seed)
-    interface = load_model(config.model, pretrained=config.pretrained)
+    interface = _loaded(config)
     if not config.architecture:
         return interface.train()
     old = require_roberta(interface.model, "training changes")
@@ -209,6 +219,38 @@ def make_model(config: Config) -> RobertaHubInterface:
         model.load_state_dict(old.state_dict())
     interface.model, interface.cfg = model, model.config  # the interface keeps all else
     return interface.train()
+
+
+def _loaded(config: Config) -> RobertaHubInterface:
+    """Load the model; a folder of fairseq's data has the vocabulary of one that brings none."""
+    from roberta_hub.train.data.data_bins import find_splits
+    from roberta_hub.train.vocabularies import folder_vocabulary
+
+    path, splits = Path(config.model), find_splits(config.data.train or "", "train")
+    is_file = os.path.isfile(path)  # which also answers for names that no file can have
+    if config.restore and not is_file:
+        raise InputError(
+            f"restore=true goes on with a run of fairseq's, and model={config.model} is no file; "
+            "give model=RUN/checkpoint_last.pt"
+        )
+    data = splits[0].dictionary if splits else None
+    beside = (path.parent / name for name in ("dict.txt", "input0/dict.txt"))
+    if is_file and data is not None and not any(map(Path.is_file, beside)):
+        return load_model(path, data_name_or_path=str(data))
+    interface = load_model(config.model, pretrained=config.pretrained)
+    if config.pretrained or data is None:
+        return interface
+    tokenizer = folder_vocabulary(data)
+    if tokenizer.dictionary.symbols == interface.tokenizer.dictionary.symbols:
+        return interface
+    if first_process():
+        logger.info("the vocabulary is that of %s, %s symbols", data, len(tokenizer))
+    old = require_roberta(interface.model, "training changes")
+    torch.manual_seed(config.seed)
+    model = type(old)(dataclasses.replace(old.config, vocab_size=len(tokenizer)))
+    return RobertaHubInterface(
+        model.config, Task(tokenizer.dictionary), model, bpe=tokenizer.engine
+    )
 
 
 def command(settings: Sequence[str]) -> int:

@@ -16,8 +16,9 @@ PRECISIONS = ("no", "bf16", "fp16")
 PARALLEL = ("ddp", "fsdp")
 STATES = ("whole", "sharded")
 DEGENERATE = ("warn", "stop")
-"""What `optimizer.decay`, `optimizer.schedule`, `loop.precision`, `loop.parallel`, `loop.state` and
-`loop.degenerate` may be."""
+ORDERS = ("random", "fairseq")
+"""What `optimizer.decay`, `optimizer.schedule`, `loop.precision`, `loop.parallel`, `loop.state`,
+`loop.degenerate` and `batch.order` may be."""
 
 
 @dataclass
@@ -93,6 +94,12 @@ class BatchConfig:
     """Micro-batches of an update, over all processes."""
     warmup_updates: int | None = None
     """Updates over which an update grows from one micro-batch to `update_freq`; None: none."""
+    order: str = "random"
+    """"random": padding costs nothing, so only the budget counts; "fairseq": the batches of
+    fairseq 0.12.2 with this seed, one by one, of masked_lm and of sentence_prediction."""
+    multiple: int = 1
+    """In fairseq's order: a micro-batch has fewer examples, or a multiple of this
+    (`--required-batch-size-multiple`, 8 there)."""
 
 
 @dataclass
@@ -141,7 +148,11 @@ class Config:
     model: str = "roberta.base"
     """Name or path of what `load_model` loads."""
     pretrained: bool = True
-    """False: the architecture of `model` with random weights."""
+    """False: the architecture of `model` with random weights; where `data.train` is a folder of
+    fairseq-preprocess, with the vocabulary of that."""
+    restore: bool = False
+    """Go on with the run of fairseq's that `model`, its checkpoint_last.pt, is of: optimizer,
+    updates and place in the data are taken from it."""
     architecture: dict[str, Any] = field(default_factory=dict)
     """Fields of `RobertaConfig` to change; a model with weights allows only those that no tensor
     depends on, as dropout."""

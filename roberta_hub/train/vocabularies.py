@@ -34,7 +34,7 @@ def read_vocabulary(name: str) -> Tokenizer:
         50265
     """
     path = Path(name)
-    if path.is_dir() and is_vocabulary(path):
+    if os.path.isdir(path) and is_vocabulary(path):
         return folder_vocabulary(path)
     if not os.path.exists(name) and name in available_models():
         found = load_model(name, pretrained=False, device="meta").tokenizer

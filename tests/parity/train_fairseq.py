@@ -20,6 +20,9 @@ from .fairseq_peer import fairseq_loads_its_own_files, real_fairseq
 def main() -> None:
     """Run each command, `["preprocess" | "train", [argument, …]]`, through its own entry point."""
     real_fairseq()
+    from fairseq.logging import meters
+
+    meters.safe_round = lambda number, _: number  # its log has three decimals of a loss
     # PEERS_STOCK=1: fairseq exactly as it is, with whatever `torch.load` refuses today.
     stock = os.environ.get("PEERS_STOCK") == "1"
     with contextlib.nullcontext() if stock else fairseq_loads_its_own_files():

@@ -44,6 +44,11 @@ class Split:
     labelled: bool
     """Whether it has labels."""
 
+    @property
+    def dictionary(self) -> Path:
+        """The folder of the dictionary of its text."""
+        return self.folder / FIRST_INPUT if self.labelled else self.folder
+
     def prefix(self, part: str = "") -> Path:
         """Name its files without their endings, of a labelled set those of one part."""
         return self.folder / part / self.name
@@ -86,12 +91,12 @@ def find_splits(source: str, name: str) -> list[Split]:
 
 def _find(path: Path, name: str) -> Split | None:
     inner = path / FIRST_INPUT
-    if not path.is_dir():
+    if not os.path.isdir(path):  # which also answers for names that no file can have
         folder, name = path.parent, path.name
         if _is_there(folder / FIRST_INPUT / name):
             return Split(folder, name, labelled=True)
         return Split(folder, name, labelled=False) if _is_there(path) else None
-    folder = inner if inner.is_dir() else path
+    folder = inner if os.path.isdir(inner) else path
     splits = sorted(found.stem for found in folder.glob("*.idx"))
     if not splits or not (folder / "dict.txt").is_file():
         return None
@@ -104,7 +109,7 @@ def _find(path: Path, name: str) -> Split | None:
 
 
 def _is_there(prefix: Path) -> bool:
-    return idx_of(prefix).is_file() and (prefix.parent / "dict.txt").is_file()
+    return os.path.isfile(idx_of(prefix)) and (prefix.parent / "dict.txt").is_file()
 
 
 # ---- ids of the model ----

@@ -10,14 +10,13 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from roberta_hub.errors import InputError
-from roberta_hub.files import old_name, publish_folder, staging, write_bytes
+from roberta_hub.files import new_folder, write_bytes
 from roberta_hub.formats.tokenizer_files import fairseq_dictionary
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
@@ -33,24 +32,6 @@ from roberta_hub.train.data.streams import (
     source_files,
     tokenize_chunks,
 )
-
-
-@contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Lend a temporary folder, which gets its own name once all is written.
-
-    Args:
-        target: must be new or empty.
-
-    Raises:
-        InputError: there is something in it.
-    """
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} is there already; give a folder that is new or empty")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with staging(target) as work:
-        yield work
-        publish_folder(work, target, old_name(target))
 
 
 def preprocess_text(

@@ -258,8 +258,8 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
     Raises:
         InputError: they differ; the message names what.
     """
-    # An older version may not know a field of the architecture; it had what is the default now.
-    was = _without_paths({**_of_model(RobertaConfig()), **was})
+    # An older version may not know a field; it had what is the default now.
+    was = _without_paths({**_of_model(RobertaConfig()), **_of_settings(Config()), **was})
     if TRAINING_DATA in now and TRAINING_DATA not in was:
         now = {name: value for name, value in now.items() if not name.startswith(DIGEST)}
         if first_process():
@@ -281,7 +281,7 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         )
 
 
-CHANGEABLE_FIELDS = ("loop", "output", "resume", "pretrained", "model")
+CHANGEABLE_FIELDS = ("loop", "output", "resume", "pretrained", "model", "restore")
 """Sections and fields that may change when a run goes on: they set its end and its
 paths. Where the model came from no longer matters, but its architecture does."""
 
@@ -304,8 +304,14 @@ def identity_of(
         lengths: tokens of each example.
         digests: of the data, see data/digests.py.
     """
+    found: dict[str, Any] = _of_model(model) | _of_settings(config)
+    found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
+    counts = {"training examples": len(lengths), "their tokens": sum(lengths)}
+    return _without_paths(found) | counts | dict(digests)
+
+
+def _of_settings(config: Config) -> dict[str, Any]:
     found: dict[str, Any] = {"loop.precision": config.loop.precision}
-    found |= _of_model(model)
     for section, value in asdict(config).items():
         if section in CHANGEABLE_FIELDS:
             continue
@@ -314,9 +320,7 @@ def identity_of(
     for name in ("data.train", "data.valid"):  # the data itself counts, wherever it is now
         found.pop(name)
     found.pop("optimizer.width")  # it has done its work: the rate is that of the model's width
-    found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
-    counts = {"training examples": len(lengths), "their tokens": sum(lengths)}
-    return _without_paths(found) | counts | dict(digests)
+    return found
 
 
 def _without_paths(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,13 @@ from roberta_hub.train.data.batches import (
     count_updates,
     plan_epoch,
 )
+from roberta_hub.train.data.fairseq_batches import plan_as_fairseq
 from roberta_hub.train.limits import check, suggestion
 from roberta_hub.train.loop.checkpoints import Checkpoints, restore_generators, save_model
 from roberta_hub.train.loop.clock import Clock, now
 from roberta_hub.train.loop.devices import Devices
 from roberta_hub.train.loop.divergence import DivergenceMonitor
+from roberta_hub.train.loop.fairseq_run import read_run
 from roberta_hub.train.loop.flops import peak_flops, training_flops
 from roberta_hub.train.loop.logs import Logs
 from roberta_hub.train.loop.meters import Meters
@@ -39,7 +41,7 @@ from roberta_hub.train.loop.state import (
     restore_generators_after,
     seed_generators,
 )
-from roberta_hub.train.reports import Report
+from roberta_hub.train.reports import Report, logger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.training_task import Batch, TrainingTask
 
@@ -109,6 +111,18 @@ class _Run:
     def _plan(self, epoch: int) -> EpochPlan:
         batch, progress = self.config.batch, self.progress
         self.lengths = self.task.lengths(epoch)
+        if batch.order == "fairseq":
+            return plan_as_fairseq(
+                self.lengths,
+                batch.max_tokens,
+                seed=self.config.seed,
+                epoch=epoch,
+                update_freq=batch.update_freq,
+                world=self.devices.world,
+                batch_size=batch.batch_size,
+                multiple=batch.multiple,
+                by_length=self.config.task.name == "masked_lm",
+            )
         return plan_epoch(
             self.lengths,
             batch.max_tokens,
@@ -159,12 +173,44 @@ class _Run:
             self.task.module, self.optimizer, self.identity, resume=self.config.resume
         )
         if found is None:
+            if self.config.restore:
+                self._restore()
             return
         path, state = found
         self.progress = state.progress
         if self.progress.epoch and self._ended() is None:
             self.updates = self._plan(self.progress.epoch)
         restore_generators(self.devices, path, state)
+
+    def _restore(self) -> None:
+        """Go on with a run of fairseq's: its moments, its updates, its place in the data."""
+        run = read_run(Path(self.config.model))
+        state = dict(self.optimizer.state_dict())
+        self.devices.put_optimizer(self.optimizer, run.optimizer_state(self.task.module, state))
+        if run.loss_scale is not None:
+            scale = {"scale": run.loss_scale, "growth_factor": 2.0, "backoff_factor": 0.5}
+            more = {"growth_interval": 2000, "_growth_tracker": 0}
+            self.devices.put_scaler({**scale, **more})
+        progress = self.progress
+        progress.update, progress.epoch = run.updates, run.epoch
+        if self._ended() is None:
+            self.updates = self._plan(run.epoch)
+        per_update = max(1, self.config.batch.update_freq // self.devices.world)
+        progress.index = min(-(-run.batches // per_update), len(self.updates))
+        if progress.index == len(self.updates):
+            progress.epoch, progress.index = run.epoch + 1, 0
+            if self._ended() is None:
+                self.updates = self._plan(progress.epoch)
+        if self.devices.main:
+            logger.info(
+                "goes on after update %s of fairseq's run, in epoch %s at update %s%s",
+                run.updates,
+                progress.epoch + 1,
+                progress.index + 1,
+                ""
+                if self.config.batch.order == "fairseq"
+                else "; batch.order=fairseq would take its batches too, one by one",
+            )
 
     # ---- the loop ----
 

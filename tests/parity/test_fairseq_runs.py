@@ -1,0 +1,168 @@
+"""A run that real fairseq began goes on here, and one of ours there: the same losses.
+
+Both read the data-bin in fairseq's order, hide the same tokens, and have no dropout.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from roberta_hub import load_model
+from roberta_hub.formats.upgrade import is_stale
+from roberta_hub.train import train
+from roberta_hub.train.config import compose
+from roberta_hub.train.loop.fairseq_run import (
+    optimizer_of_fairseq,
+    parameters_of_fairseq,
+    read_run,
+)
+from roberta_hub.train.loop.optimizer import make_optimizer
+
+from . import peers
+
+pytestmark = [pytest.mark.parity, peers.needs_fairseq]
+STILL = {"dropout": 0.0, "attention_dropout": 0.0}
+TASKS = {
+    "masked_lm": [
+        "task.name=masked_lm",
+        "task.options.sentences=complete",
+        "task.options.unit=fairseq",
+        "task.options.block_size=64",
+    ],
+    "sentence_prediction": ["task.name=classification"],
+}
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def begun(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven updates of real fairseq, into the second epoch of masked_lm."""
+    task = request.param
+    return peers.train(tmp_path_factory.mktemp("runs") / task, task, updates=7, **STILL)
+
+
+def settings(data: Path, output: Path, *more: str) -> list[str]:
+    """The settings of `peers.train`, in our words."""
+    return [
+        *TASKS[data.name],
+        f"data.train={data}",
+        f"output={output}",
+        "batch.order=fairseq",
+        "batch.batch_size=4",
+        "batch.max_tokens=null",
+        "optimizer.lr=1e-3",
+        "optimizer.warmup_updates=1",
+        "optimizer.total_updates=100",
+        "optimizer.weight_decay=0",
+        "optimizer.decay=fairseq",
+        "architecture={dropout: 0.0, attention_dropout: 0.0}",
+        "loop.max_epochs=null",
+        "loop.log_every=1",
+        "loop.evaluate_every=0",
+        "loop.progress=false",
+        *more,
+    ]
+
+
+def losses(output: Path) -> list[float]:
+    """Of each update, in fairseq's bits."""
+    with open(output / "log.csv", newline="") as file:
+        return [float(row["loss"]) / math.log(2) for row in csv.DictReader(file)]
+
+
+def assert_alike(ours: Sequence[float], theirs: Sequence[float]) -> None:
+    assert len(ours) == len(theirs) == 10
+    assert ours == pytest.approx(theirs, abs=1e-4)
+    assert len({round(loss, 3) for loss in ours}) > 5  # it learns, batch after batch
+
+
+def test_a_run_of_fairseqs_goes_on_here(begun: Path, tmp_path: Path) -> None:
+    file = begun / "checkpoint_last.pt"
+    theirs = peers.continue_training(file, begun, begun.name, updates=17, reset=False, **STILL)
+    own = [f"model={file}", "restore=true", "loop.max_updates=17"]
+    train(compose(settings(begun, tmp_path / "run", *own)))
+    assert_alike(losses(tmp_path / "run"), theirs)
+    fresh = [f"model={file}", "loop.max_updates=10"]  # the weights alone, and the first batches
+    train(compose(settings(begun, tmp_path / "fresh", *fresh)))
+    assert losses(tmp_path / "fresh") != pytest.approx(theirs, abs=1e-2)
+
+
+def test_a_run_of_ours_goes_on_there_and_here(begun: Path, tmp_path: Path) -> None:
+    """Begun here from random weights, in the vocabulary of the folder of data."""
+    sizes = "embed_dim: 32, ffn_dim: 64, num_layers: 2, num_heads: 4, max_positions: 64"
+    still = f"architecture={{{sizes}, dropout: 0.0, attention_dropout: 0.0}}"
+    own = [*settings(begun, tmp_path / "run"), "model=roberta.base", "pretrained=false", still]
+    train(compose([*own, "loop.max_updates=7"]))
+    assert shell(["convert", f"{tmp_path}/run", f"{tmp_path}/out", "--to=fairseq", "--optimizer"])
+    assert not (tmp_path / "out/model.pt").exists()
+    file = tmp_path / "out/checkpoint_last.pt"
+    theirs = peers.continue_training(
+        file, begun, begun.name, updates=17, reset=False, stock=True, **STILL
+    )
+    train(compose([*own, "loop.max_updates=17"]))
+    assert_alike(losses(tmp_path / "run")[7:], theirs)
+
+
+def shell(words: list[str]) -> bool:
+    command = [sys.executable, "-m", "roberta_hub", *words]
+    return subprocess.run(command, check=True, timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize("arch", ["roberta_base", "roberta_prenorm"])
+@pytest.mark.parametrize("untied", [False, True])
+def test_the_order_of_the_parameters_is_fairseqs(tmp_path: Path, arch: str, untied: bool) -> None:
+    peers.dictionary(tmp_path, 60)
+    theirs = peers.fairseq_model(
+        tmp_path, arch, heads={"mine": 3}, untie_weights_roberta=untied or None
+    )
+    peers.save_era(theirs, tmp_path / "model", "plain")
+    ours = load_model(tmp_path / "model")
+    wanted = {name: tensor.shape for name, tensor in theirs.model.named_parameters()}
+    found = parameters_of_fairseq(ours.model, ["mine"])
+    assert list(found.items()) == list(wanted.items())
+
+
+def test_moments_of_fp16_in_one_piece(tmp_path: Path) -> None:
+    """As FP16Optimizer keeps them, by fairseq's own Adam: that class itself wants a GPU."""
+    peers.dictionary(tmp_path, 60)
+    peer = peers.fairseq_model(tmp_path)
+    from fairseq import optim
+
+    model = peer.model
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    sizes = [p.numel() for p in parameters]
+    flat = torch.nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
+    optimizer = optim.build_optimizer(peer.cfg.optimizer, [flat])
+    flat.grad = torch.randn(flat.shape, generator=torch.Generator().manual_seed(1))
+    optimizer.step()
+    content = {"model": model.half().state_dict(), "optimizer_history": [{"num_updates": 1}]}
+    state = {**optimizer.state_dict(), "loss_scale": 128.0}
+    torch.save({**content, "last_optimizer_state": state, "extra_state": {}}, tmp_path / "last.pt")
+    run = read_run(tmp_path / "last.pt")
+    assert (run.updates, run.epoch, run.batches, run.loss_scale) == (1, 0, 0, 128.0)
+    pieces = dict(
+        zip([n for n, _ in model.named_parameters()], torch.split(flat.grad, sizes), strict=True)
+    )
+    for name, parameter in model.named_parameters():
+        wanted = 0.1 * pieces[name].view(parameter.shape)
+        assert torch.allclose(run.moments[name]["exp_avg"], wanted, atol=1e-7), name
+    peers.save_era(peers.fairseq_model(tmp_path), tmp_path / "model", "plain")
+    module = torch.nn.Module()
+    module.roberta = load_model(tmp_path / "model").model
+    ours = make_optimizer(module, lr=1e-3, decay="fairseq")
+    own = run.optimizer_state(module, ours.state_dict())
+    back = optimizer_of_fairseq(module, own, [], loss_scale=run.loss_scale)
+    again = torch.split(back["state"][0]["exp_avg"], sizes)
+    for piece, (name, parameter) in zip(again, model.named_parameters(), strict=True):
+        if is_stale(name):
+            assert not piece.any()
+        else:
+            assert torch.equal(piece.view(parameter.shape), run.moments[name]["exp_avg"]), name
+    optimizer.load_state_dict({key: back[key] for key in ("state", "param_groups")})
