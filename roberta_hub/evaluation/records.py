@@ -12,7 +12,7 @@ from roberta_hub.errors import UnknownNameError, close_names
 from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
-from roberta_hub.show.markdown import code
+from roberta_hub.show.markdown import code, inline
 from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.show.sheet import Picture
 from roberta_hub.terminal import width_of
@@ -143,7 +143,7 @@ class Evaluation:
 
     def to_markdown(self) -> str:
         """Write a report for a page or a pull request."""
-        lines = [f"## {code(self.model)} on {code(self.task)}", "", f"{self._asked()}.", ""]
+        lines = [f"## {code(self.model)} on {code(self.task)}", "", inline(self._asked()), ""]
         lines += ["| measure | |", "|---|--:|"]
         lines += [f"| {name} | {_number(value)} |" for name, value in self.numbers.items()]
         for head, rows in self._tables():

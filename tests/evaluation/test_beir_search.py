@@ -157,6 +157,15 @@ def test_a_text_that_is_too_long_is_named(model: RobertaHubInterface, beir: Path
     assert evaluate(model, beir, truncate=True).rows == 8
 
 
+def test_a_bar_counts_documents(
+    model: RobertaHubInterface, beir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(model, beir)
+    assert capfd.readouterr().err == ""
+    evaluate(model, beir, progress=True)
+    assert "30.0 documents" in capfd.readouterr().err.replace("30 documents", "30.0 documents")
+
+
 def test_without_pytrec_eval(
     model: RobertaHubInterface, beir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,16 @@ def test_a_broken_row_is_an_error_and_not_left_out(
         evaluate(model, tmp_path / "rows.jsonl", text="text", label="label")
 
 
+def test_names_from_outside_stay_text(model: RobertaHubInterface) -> None:
+    column = "<script>|`a`\x1b[31m"
+    found: Any = evaluate(
+        model, {column: ["a", "b"], "right": ["art", "war"]}, text=column, label="right"
+    )
+    assert "<script" not in found._repr_html_() and "\x1b" not in found._repr_html_()
+    line = found.to_markdown().splitlines()[2]
+    assert line.startswith("``asked: ") and line.endswith("``") and "\x1b" not in line
+
+
 def test_long_texts_by_windows(model: RobertaHubInterface) -> None:
     table = {"text": ["a", "word " * 400], "label": ["art", "art"]}
     assert isinstance(evaluate(model, table, stride=8), Evaluation)
