@@ -134,6 +134,10 @@ def table(numbers: Mapping[str, Any]) -> str:
             "torch's own (plain), prepacked and a batch on each core (`optimize()`); attention's "
             "products are counted at the speed of the others.",
         ]
+    page += [""] * bool(numbers.get("later"))
+    for about_it in dict.fromkeys(map(sentence, numbers.get("later", {}).values())):
+        names = [part for part, own in numbers["later"].items() if sentence(own) == about_it]
+        page.append(f"Measured by itself: {', '.join(names)}. {about_it}")
     return "\n".join(page) + "\n"
 
 
@@ -196,14 +200,17 @@ def main() -> None:
         for who, s in costs.first_answers(models, options.rounds).items():
             found[who][0]["start"] = {"median": s.median, "seconds": s.seconds}
     numbers, scores = found["model"]
-    numbers = {"about": about("torch"), **numbers}
+    more = ("pytrec-eval-terrier",) if set(only) & worth.SEARCHES.keys() else ()
+    numbers = {"about": about("torch", *more), **numbers}
     if options.before:
         numbers["before"] = found["before"][0]
     if name and options.only and (RESULTS / f"{name}.json").is_file():
         old = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
         if options.before:
             numbers["before"] = old.get("before", {}) | numbers["before"]
-        numbers = old | numbers
+        later = dict.fromkeys(only, numbers["about"])
+        later = {"about": old["about"], "later": old.get("later", {}) | later}
+        numbers = old | numbers | later
     page = table(numbers)
     print(page)
     if name:

@@ -181,6 +181,24 @@ def test_a_model_is_evaluated(small: Any, shared: Path, monkeypatch: Any) -> Non
     assert tiny.table({**numbers, "before": numbers}).count("log loss") == 2
 
 
+def test_what_is_measured_by_itself_keeps_its_own_date(
+    small: Any, shared: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(answers, "SHARED", shared)
+    for module in (tiny, sys.modules["lib.report"]):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    for part in ("mnli_calibration", "blimp"):
+        words = ["tiny.py", "--model", str(small[1]), "--only", part, "--limit", "3", "--name", "x"]
+        monkeypatch.setattr(sys, "argv", words)
+        tiny.main()
+        told = json.loads((tmp_path / "x.json").read_text())
+        told["about"]["date"] = "2020-01-01"
+        (tmp_path / "x.json").write_text(json.dumps(told))
+    assert list(told["later"]) == ["blimp"] and {"mnli_calibration", "blimp"} < told.keys()
+    page = (tmp_path / "x.md").read_text()
+    assert "Measured by itself: blimp. 20" in page and page.count("2020-01-01") == 1
+
+
 def test_a_folder_of_questions_and_passages(shared: Path, tmp_path: Path) -> None:
     path = tiny.worth.beir([("a?", "T", "x"), ("b?", "", "y"), ("c?", "T", "x")], tmp_path, None)
     judged = (path / "qrels/test.tsv").read_text().splitlines()[1:]
