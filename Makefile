@@ -34,7 +34,7 @@ test-full: $(VENV)/.test
 	$(PYTEST) --doctest-modules roberta_hub
 	$(PYTEST) -m "not network" --result tests/TEST_FULL.md
 
-# Lakes on Ray, Ray Data, Daft, Spark and an object store; exports in optimum and OpenVINO; LitServe
+# Lakes on Ray, Ray Data, Daft, Spark and an object store; exports in optimum and OpenVINO; mteb; LitServe
 # and Ray Serve: each in an environment of its own. Spark
 # wants a Java of the system: apt install openjdk-17-jre-headless
 lakes: $(VENV)/.test

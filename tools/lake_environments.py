@@ -1,4 +1,4 @@
-"""Builds environments for other engines: lakes, exported models, servers, sentence vectors.
+"""Builds environments for other engines: lakes, exported models, servers, sentence vectors, mteb.
 
     python tools/lake_environments.py FOLDER [NAME]...
     ROBERTA_HUB_LAKES=FOLDER python -m pytest -q tests/scale tests/export tests/evaluation

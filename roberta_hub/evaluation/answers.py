@@ -32,7 +32,7 @@ def answers(asked: Asked, path: Path) -> Evaluation:
         InputError: a question that cannot be read.
         UnknownNameError: the model has no span head.
     """
-    head = asked.roberta._heads.find(asked.head, "span", "evaluate")
+    head = asked.head_of("span")
     examples = read_questions(path)
     unanswerable = any(not example.answers for example in examples)
     blank = [one for one in examples if not (one.question.strip() and one.context.strip())]

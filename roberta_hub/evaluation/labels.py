@@ -84,7 +84,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         UnknownNameError: the model has no such head.
     """
     roberta = asked.roberta
-    head = roberta._heads.find(asked.head, "classification", "evaluate")
+    head = asked.head_of("classification")
     known = roberta.head_labels(head)
     if len(known) == 1 or roberta.kinds.get(head) == "regression":
         raise InputError(

@@ -94,7 +94,7 @@ def marked_spans(asked: Asked, source: SpanTable) -> Evaluation:
 
 def _head(asked: Asked) -> tuple[RobertaHubInterface, str, tuple[str, ...]]:
     """The model, the token head that is asked, and its labels."""
-    head = asked.roberta._heads.find(asked.head, "token", "evaluate")
+    head = asked.head_of("token")
     return asked.roberta, head, asked.roberta.head_labels(head)
 
 

@@ -8,12 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from roberta_hub.errors import InputError, Place, placed
+from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import Kind as HeadKind
 from roberta_hub.rows.formats import Missing
 from roberta_hub.rows.tables import Row
 from roberta_hub.rows.values import Fault
 from roberta_hub.text.tokenizer import Text
+
+_NO_HEAD = Remedy(
+    "load a model that has one, or register and train one",
+    "name a model that has one; `roberta-hub fit` and `roberta-hub train` make them",
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,18 @@ class Asked:
     header: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keywords of the verbs: truncate, stride, batch_tokens, progress."""
+
+    def head_of(self, kind: HeadKind) -> str:
+        """Find the head that is asked.
+
+        Args:
+            kind: that the task needs.
+
+        Raises:
+            UnknownNameError: the model has no such head; the message says how to get one.
+            InputError: it has several, and none was named.
+        """
+        return self.roberta._heads.find(self.head, kind, "evaluate", remedy=_NO_HEAD)
 
 
 class LeftOut:

@@ -70,6 +70,7 @@ def parse_least(
     help="The head's label for each that a task writes otherwise: 0=negative,1=positive.",
 )
 @click.option("--head", metavar="NAME", help="The head that is asked, where there are several.")
+@click.option("--device", metavar="NAME", help="cuda, mps, cpu, or auto.")
 @click.option("--split", metavar="NAME", help="Of a BEIR folder: qrels/NAME.tsv; else test.")
 @click.option(
     "--header/--no-header",
@@ -101,6 +102,7 @@ def evaluate(
     label: tuple[str, ...],
     labels: dict[str, str] | None,
     head: str | None,
+    device: str | None,
     split: str | None,
     header: bool,
     truncate: bool,
@@ -119,10 +121,11 @@ def evaluate(
     """
     from roberta_hub.evaluation.evaluate import evaluate as evaluated
     from roberta_hub.evaluation.records import Evaluation
+    from roberta_hub.hub import load_model
     from roberta_hub.terminal import clean
 
     found = evaluated(
-        model,
+        model if device is None else load_model(model, device=device),
         tasks[0] if len(tasks) == 1 else tasks,
         kind=kind and kind.replace("-", "_"),
         text=text or None,

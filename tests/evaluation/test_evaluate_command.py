@@ -22,6 +22,7 @@ ROWS = "text,label\nA dog ran.,art\nGoal!,sport\nIt rains.,art\n,art\nNo label.,
 def place(model: RobertaHubInterface, tmp_path: Path) -> Path:
     model.save(tmp_path / "mine")
     (tmp_path / "rows.csv").write_text(ROWS)
+    (tmp_path / "words.conll").write_text("Ada B-PER\nsings O\n")
     write_jsonl(tmp_path / "pairs.jsonl", [{"sentence_good": "A b.", "sentence_bad": "B a."}])
     return tmp_path
 
@@ -91,6 +92,9 @@ def test_the_least_that_is_good_enough(place: Path) -> None:
         (["mine", "rows.csv", "--labels", "art"], 2, "is no list like 0=negative,1=positive"),
         (["mine", "rows.csv", "--labels", "art=peace"], 1, "--labels ITS=OURS,... says which"),
         (["mine", "rows.csv", "--labels", "art=war"], 0, ""),
+        (["mine", "rows.csv", "--device", "cpu"], 0, ""),
+        (["mine", "rows.csv", "--device", "quantum"], 1, "quantum"),
+        (["roberta.tiny", "words.conll"], 1, "name a model that has one; `roberta-hub fit` and"),
         (["mine", "rows.csv", "--text", "a,b"], 1, "no column 'a'"),
     ],
 )
