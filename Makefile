@@ -47,6 +47,7 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python tools/docstrings.py
 	$(BIN)/python -m pytest -q tests/house/test_floors.py
+	$(BIN)/zizmor --offline --quiet .github
 
 # Every table of speed, about an hour; each is one command, in the file's first lines.
 bench: $(VENV)/.bench

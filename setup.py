@@ -3,7 +3,9 @@
 Tool settings are in pyproject.toml, the versions that `make` installs in constraints.txt.
 """
 
+import platform
 import re
+import sys
 from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
@@ -77,6 +79,7 @@ extras["dev"] = [
     "types-requests",
     "types-tqdm",
     "playwright",
+    "zizmor",
 ]
 
 
@@ -100,6 +103,21 @@ class Wheel(bdist_wheel):
         built = any(Path(self.get_finalized_command("build").build_lib).rglob("_compiled.so"))
         return "py3", "none", super().get_tag()[2] if built else "any"
 
+
+def is_linux_on_x86() -> bool:
+    """Whether the compiled layers are of use: they are for Linux on x86-64."""
+    return sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
+
+
+# Optional: without a compiler everything works, and layers take longer.
+compiled = Extension(
+    "roberta_hub.model._compiled",
+    ["roberta_hub/model/compiled.cpp"],
+    depends=[str(path.relative_to(here)) for path in here.glob("roberta_hub/model/*.h")],
+    extra_compile_args=["-O3", "-std=c++17", "-g0", "-pthread", "-Wno-maybe-uninitialized"],
+    extra_link_args=["-pthread"],
+    optional=True,
+)
 
 setup(
     name="roberta-hub",
@@ -134,17 +152,7 @@ setup(
             "models/*/*",
         ]
     },
-    # Optional: without a compiler everything works, and layers take longer.
-    ext_modules=[
-        Extension(
-            "roberta_hub.model._compiled",
-            ["roberta_hub/model/compiled.cpp"],
-            depends=[str(path.relative_to(here)) for path in here.glob("roberta_hub/model/*.h")],
-            extra_compile_args=["-O3", "-std=c++17", "-g0", "-pthread", "-Wno-maybe-uninitialized"],
-            extra_link_args=["-pthread"],
-            optional=True,
-        )
-    ],
+    ext_modules=[compiled] if is_linux_on_x86() else [],
     cmdclass={"build_ext": Library, "bdist_wheel": Wheel},
     python_requires=">=3.11",
     install_requires=[

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,12 +19,16 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
-from roberta_hub.errors import RobertaHubError
+from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.scale import in_process
 from roberta_hub.scale.units import WorkUnit
-from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
+from roberta_hub.scale.work import TIME_LIMIT, Attempts, Done, Job, SchedulerOptions, died, do_unit
 from roberta_hub.signals import cleared
 
+CAN_START = os.name == "posix"
+"""Whether a process can hand open files to a worker; Windows' cannot."""
+KILL = 9
+"""The signal; Windows has none."""
 CORES_PER_WORKER = 4
 """Cores per worker, which share a batch well; every worker holds a copy of the model."""
 _START = (
@@ -61,6 +64,17 @@ def run_units(
     Yields:
         How each unit ended.
     """
+    if not CAN_START:
+        if schedule.workers is not None or schedule.time_limit < TIME_LIMIT:
+            raise InputError(
+                "worker processes are for Linux and macOS; here a lake runs in this process, whose "
+                "units cannot be stopped",
+                remedy=Remedy(
+                    "leave out workers= and time_limit=", "leave out --workers and --time-limit"
+                ),
+            )
+        yield from in_process.run_units(job, units, schedule)
+        return
     gpus = _gpus(job.verb.device)
     wanted = schedule.workers or len(gpus) or max(1, _cores() // CORES_PER_WORKER)
     if in_process.is_small(job, units, schedule, wanted):
@@ -169,7 +183,7 @@ class _WorkerSlot:
         code = self.process.wait()
         if code >= 0:
             return f"ended with status {code}"
-        hint = ", as the system does where memory is short" if code == -signal.SIGKILL else ""
+        hint = ", as the system does where memory is short" if code == -KILL else ""
         return f"was killed by signal {-code}{hint}"
 
     def kill(self) -> None:

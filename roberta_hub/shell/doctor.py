@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -155,6 +156,8 @@ def _versions(problems: list[str]) -> Iterator[str]:
 
 def _layer_implementation() -> str:
     """Which implementation computes layers, and why."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return "torch's operators; the compiled part is for Linux on x86-64"
     if not compiled.LIBRARY_PATH.is_file():
         return "torch's operators; the compiled part was not built (pip install builds it by g++)"
     try:

@@ -16,8 +16,8 @@ pytest.importorskip("pyarrow")
 from lakes import TEXT, bytes_of, drive, pairs, parts, report_of, until, write_model, write_rows
 from odd_verbs import Slow
 
-from roberta_hub.errors import LakeError
-from roberta_hub.scale import Verb, lake, status
+from roberta_hub.errors import InputError, LakeError
+from roberta_hub.scale import Verb, lake, processes, status
 
 ROWS, UNIT = 300, 50
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -124,3 +124,17 @@ def test_a_kill_leaves_whole_files_and_workers_may_go_on(
     assert len(report["done"]) == ROWS // UNIT - len(before)
     assert before.items() <= {path.name: path.stat().st_mtime_ns for path in parts(target)}.items()
     assert (bytes_of(target), manifest(target)) == by_workers
+
+
+def test_where_no_worker_can_be_started(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows hands no open files to a process: a lake of any size runs here."""
+    monkeypatch.setattr(processes, "CAN_START", False)
+    source = write_rows(tmp_path / "in.csv", pairs(40))
+    slow = Slow("classify", model, text=TEXT, threads=1)
+    report = lake(source, tmp_path / "slow", slow, unit_rows=20)
+    assert report.in_process and len(report.done) == 2
+    for place, told in {"number": {"workers": 1}, "limit": {"time_limit": 300}}.items():
+        with pytest.raises(InputError, match=r"for Linux and macOS.*leave out workers= and time_"):
+            lake(source, tmp_path / place, slow, unit_rows=20, **told)
