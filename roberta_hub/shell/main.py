@@ -155,6 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        # torch's, where numpy is not installed: the verbs do without.
+        warnings.filterwarnings("ignore", "Failed to initialize NumPy")
         try:
             try:
                 with command.make_context("roberta-hub", list(arguments)) as context:
