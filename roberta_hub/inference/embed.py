@@ -22,7 +22,8 @@ from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
 
 _SIMILARITIES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cosine": lambda a, b: F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T,
+    # Rounding makes one of 1.0000002 of two equal vectors.
+    "cosine": lambda a, b: (F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T).clamp(-1.0, 1.0),
     "dot": lambda a, b: a @ b.T,
     # Not by products, which lose half of the digits of near vectors.
     "euclidean": lambda a, b: -torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),

@@ -62,7 +62,7 @@ COMPLETION_VARIABLE = "_ROBERTA_HUB_COMPLETE"
 _EXAMPLES = """\b
 examples:
   roberta-hub zero-shot "I was charged twice." --labels billing,delivery
-  roberta-hub fill-mask "The capital of France is <mask>."
+  roberta-hub fill-mask "She is a student at Harvard <mask>."
   roberta-hub classify -m mine -i reviews.csv --column text -o labels.csv
   cat reviews.txt | roberta-hub embed -o vectors.parquet
   roberta-hub doctor --verify

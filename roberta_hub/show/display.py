@@ -111,7 +111,8 @@ class Display:
 class ShownList(list[Item]):
     """A list that a notebook draws; all else it does as the list that it is.
 
-    It is pickled and copied as a plain list.
+    `print` writes its answers as it writes one of them, a line each. It is pickled and copied as a
+    plain list.
 
     Example:
         >>> import pickle
@@ -126,6 +127,12 @@ class ShownList(list[Item]):
         """Take items, and what draws the list as it is when it is drawn."""
         super().__init__(items)
         self._display = display
+
+    def __str__(self) -> str:
+        items: list[Any] = list(self)
+        if not items or any(isinstance(item, list | tuple) for item in items):
+            return repr(self)
+        return "\n".join(map(str, items))
 
     def _repr_html_(self) -> str | None:
         try:

@@ -117,7 +117,7 @@ FILL_MASK: Question[Fillings, list[Any]] = Question(
     with the word in place, `filled`.
     """,
     examples=(
-        'roberta-hub fill-mask "The capital of France is <mask>."',
+        'roberta-hub fill-mask "She is a student at Harvard <mask>."',
         'roberta-hub fill-mask "It was a <mask> film." --targets good,bad',
     ),
     options=(

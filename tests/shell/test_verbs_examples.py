@@ -133,6 +133,33 @@ def read_by_bash(line: str, folder: Path) -> tuple[list[str], bytes]:
     return arguments, (captured / "stdin").read_bytes()
 
 
+def of_the_help(start: str) -> list[str]:
+    """The arguments of the first example that begins so."""
+    line = next(line for _, line in all_examples() if line.startswith(f"roberta-hub {start}"))
+    return shlex.split(line)[1:]
+
+
+def test_what_can_be_pasted_answers_well(run: Run) -> None:
+    """Who tries the first line of the help sees what the model is good at."""
+
+    def answer(start: str) -> Any:
+        status, out, err = run(*of_the_help(start), "-f", "jsonl")
+        assert status == 0, err
+        return [json.loads(line) for line in out.splitlines()]
+
+    for start in ("zero-shot", 'zero-shot "I was charged twice." --labels billing,delivery,praise'):
+        (found,) = answer(start)
+        assert found["label"] == "billing" and found["score"] > 0.85
+    (found,) = answer("fill-mask")
+    assert found["words"][0]["word"] == "University" and found["words"][0]["score"] > 0.6
+    (found,) = answer('fill-mask "It was')
+    assert [word["word"] for word in found["words"]] == ["good", "bad"]
+    (found,) = answer("classify --pair")
+    assert found["label"] == "entailment" and found["score"] > 0.7
+    good, bad = answer("score")
+    assert good["score"] > bad["score"] + 10
+
+
 @pytest.mark.parametrize(("name", "line"), all_examples(), ids=lambda value: value)
 def test_it_runs(
     name: str,

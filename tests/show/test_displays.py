@@ -215,6 +215,8 @@ def test_lists_stay_lists(roberta: RobertaHubInterface) -> None:
         for made in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
             assert type(made) is list and made == plain
         assert type(found[:1]) is list and type(found[:] + found) is list
+        rows = plain and not any(isinstance(row, list | tuple) for row in plain)
+        assert str(found) == ("\n".join(map(str, plain)) if rows else repr(plain)), name
         if name.endswith("mask") or name.endswith("masks"):
             assert json.dumps(found) == json.dumps(plain)
 
