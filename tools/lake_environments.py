@@ -40,7 +40,7 @@ ENVIRONMENTS = {
         "datasets",
     ],
     "fastembed": ["fastembed>=0.7"],
-    "mteb": ["mteb>=2.3"],
+    "mteb": ["mteb>=2.3", "torchmetrics>=1.4"],
 }
 """What each has of its own; engines of lakes need no more of Ray than its core."""
 ALONE = {"sentence_openvino": ["optimum-intel>=2.2"]}

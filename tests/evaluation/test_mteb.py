@@ -1,10 +1,11 @@
 """mteb itself runs our model, and gives it the numbers of sentence-transformers with its files.
 
-mteb's `datasets` would change what other tests find, so that it has an environment of its own.
+It has an environment of its own, with torchmetrics as another peer.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,24 @@ def test_numbers_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{name}: same" for name in SETTINGS]
+
+
+def test_scores_of_answers_are_those_of_torchmetrics(shared: Path, tmp_path: Path) -> None:
+    """SQuAD 1.1's, on real questions; those of 2.0 are in tests/parity/test_metrics.py."""
+    python = interpreter("mteb", "torchmetrics")
+    roberta = small_roberta(num_layers=1, max_positions=256)
+    roberta.register_span_head("squad")
+    roberta.save(tmp_path / "model")
+    whole = json.loads((shared / "data/tasks/squad/xquad.en.json").read_text(encoding="utf-8"))
+    (tmp_path / "dev.json").write_text(json.dumps({**whole, "data": whole["data"][:4]}))
+    done = subprocess.run(
+        [python, RUN.with_name("run_squad.py"), tmp_path / "model", tmp_path / "dev.json"],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.endswith(" the same\n")
 
 
 def test_vectors_prompts_and_similarity() -> None:
