@@ -205,6 +205,18 @@ def padded_attention(
     return _attend(query, key, value, shape, mask=mask, num_heads=num_heads, dropout=dropout)
 
 
+def time_first_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, real: Tensor, num_heads: int, dropout: float
+) -> Tensor:
+    """`padded_attention` in fairseq's layout.
+
+    Shapes: query, key, value and the result (T, B, C); real, true at real tokens, (B, T).
+    """
+    query, key, value = (x.transpose(0, 1).contiguous() for x in (query, key, value))
+    mixed = padded_attention(query, key, value, real=real, num_heads=num_heads, dropout=dropout)
+    return mixed.transpose(0, 1)
+
+
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, *, num_heads: int, dropout: float, kept: list[Tensor]
 ) -> Tensor:

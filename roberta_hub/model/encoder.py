@@ -25,6 +25,7 @@ from roberta_hub.model.attention import (
     padded_attention,
     plain_attention,
     some_rows_attention,
+    time_first_attention,
 )
 from roberta_hub.model.compiled import CompiledRun
 from roberta_hub.model.dropout import FairseqDropout, probability_of
@@ -39,7 +40,7 @@ from roberta_hub.model.packing import (
     pack,
     pack_sequences,
 )
-from roberta_hub.model.prepared import Prepared
+from roberta_hub.model.prepared import Prepared, has_forward_hooks
 
 _is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
 """Since torch 2.7; older versions raise their own error when exporting in train mode."""
@@ -155,7 +156,8 @@ class TransformerEncoder(nn.Module):
 
         Under torch.compile or torch.export a model in eval mode computes on every slot instead,
         since the shapes of packed rows depend on the data. In train mode rows stay packed:
-        otherwise dropout would be drawn for padding.
+        otherwise dropout would be drawn for padding. Forward hooks of this module and those below
+        get what fairseq's get: every slot, tokens (B, T, C) and layers (T, B, C).
 
         Returns:
             Features (N, C); if asked the L+1 hidden states (N, C), else none; the batch, which lays
@@ -174,6 +176,8 @@ class TransformerEncoder(nn.Module):
                 return self.finish(every[-1]), every if return_all_hiddens else [], real
             if _is_exporting():
                 raise InputError("torch.export takes a model in eval mode; call model.eval() first")
+        if has_forward_hooks(self.modules()):
+            return self._time_first(tokens, return_all_hiddens, token_embeddings)
         batch = pack(tokens, padding_idx=self.padding_idx)
         if token_embeddings is not None:
             token_embeddings = token_embeddings.flatten(0, 1)
@@ -182,6 +186,17 @@ class TransformerEncoder(nn.Module):
         states = self.packed(batch, token_embeddings)
         hiddens = list(states) if return_all_hiddens else []
         return self.finish(hiddens[-1] if hiddens else _last(states)), hiddens, batch
+
+    def _time_first(
+        self, tokens: Tensor, every: bool, token_embeddings: Tensor | None
+    ) -> tuple[Tensor, list[Tensor], PaddedBatch]:
+        """`encode` on every slot, in the layout in which hooks of fairseq's scripts read it."""
+        real = tokens.ne(self.padding_idx)
+        x = self._embed_padded(tokens, real, token_embeddings) * real.unsqueeze(-1)
+        states = self._run(x.transpose(0, 1), partial(time_first_attention, real=real))
+        hiddens = list(states) if every else []
+        features = self.finish(hiddens[-1] if hiddens else _last(states)).transpose(0, 1)
+        return features, [state.transpose(0, 1) for state in hiddens], PaddedBatch(real)
 
     def packed(
         self,

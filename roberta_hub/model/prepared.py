@@ -94,6 +94,21 @@ def has_hooks(modules: Iterable[nn.Module]) -> bool:
     return _has_global_hooks() or any(_has_own_hooks(module.__dict__) for module in modules)
 
 
+def has_forward_hooks(modules: Iterable[nn.Module]) -> bool:
+    """Whether one of the modules has forward hooks, which see and may change what it returns.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> handle = layer.register_forward_hook(lambda module, inputs, output: None)
+        >>> has_forward_hooks([layer])
+        True
+    """
+    owned = (module.__dict__ for module in modules)
+    return _has_global_hooks() or any(
+        own["_forward_hooks"] or own["_forward_pre_hooks"] for own in owned
+    )
+
+
 def _has_own_hooks(attributes: Mapping[str, Any]) -> bool:
     return bool(
         "forward" in attributes or attributes["_forward_hooks"] or attributes["_forward_pre_hooks"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import torch
@@ -31,7 +31,8 @@ from roberta_hub.model.heads import (
     pooling_of,
 )
 from roberta_hub.model.known_head import known_head, list_heads
-from roberta_hub.model.packing import PackedBatch
+from roberta_hub.model.packing import PackedBatch, PaddedBatch
+from roberta_hub.model.prepared import has_forward_hooks
 from roberta_hub.model.sentence_layers import make_layers
 from roberta_hub.settings import HeadPooling, SentenceLayer, check_normalize, check_pooling
 
@@ -66,6 +67,8 @@ class RobertaEncoder(nn.Module):
         masked_tokens: Tensor | None = None,
     ) -> tuple[Tensor, Extra]:
         """LM logits (B, T, V), or features (B, T, C); see `Roberta.forward`."""
+        if has_forward_hooks((self.sentence_encoder, *self._head_modules())):
+            return self._as_called(src_tokens, features_only, return_all_hiddens, masked_tokens)
         rows, hiddens, batch = self.sentence_encoder.encode(src_tokens, return_all_hiddens)
         states = [batch.unpack(state).transpose(0, 1) for state in hiddens]
         extra: Extra = {"inner_states": states if return_all_hiddens else None}
@@ -75,6 +78,26 @@ class RobertaEncoder(nn.Module):
             _check_mask(masked_tokens, src_tokens)
             return self.output_layer(batch.unpack(rows), masked_tokens), extra
         return batch.unpack(self.output_layer(rows)), extra
+
+    def _as_called(
+        self,
+        src_tokens: Tensor,
+        features_only: bool,
+        return_all_hiddens: bool,
+        masked_tokens: Tensor | None,
+    ) -> tuple[Tensor, Extra]:
+        """`forward` by calls of the modules, whose hooks get what fairseq's get."""
+        x, extra = self.extract_features(src_tokens, return_all_hiddens)
+        if features_only:
+            return x, extra
+        if masked_tokens is not None:
+            _check_mask(masked_tokens, src_tokens)
+            return self.output_layer(x, masked_tokens), extra
+        real = PaddedBatch(src_tokens.ne(self.sentence_encoder.padding_idx))
+        return real.unpack(self.output_layer(x)), extra
+
+    def _head_modules(self) -> Iterable[nn.Module]:
+        return () if self.lm_head is None else self.lm_head.modules()
 
     def extract_features(
         self,
