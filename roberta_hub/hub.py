@@ -19,7 +19,11 @@ from roberta_hub.checkpoint.fetch.repositories import pin
 from roberta_hub.checkpoint.tensors import check_finite
 from roberta_hub.errors import LicenceWarning
 from roberta_hub.formats.adapters import is_alone, merge_adapter, read_adapter
-from roberta_hub.formats.fairseq_arguments import check_overrides, override_config
+from roberta_hub.formats.fairseq_arguments import (
+    check_overrides,
+    config_of_arguments,
+    override_config,
+)
 from roberta_hub.formats.huggingface import HUGGINGFACE, add_sentence
 from roberta_hub.formats.overrides import OVERRIDABLE_FIELDS, override
 from roberta_hub.formats.sentence_transformers import read_sentence_settings
@@ -246,6 +250,24 @@ class RobertaModel(roberta.Roberta):
             'roberta.base'
         """
         return {name: name for name in available_models()}
+
+    @classmethod
+    def build_model(cls, args: Any, task: Any) -> RobertaModel:
+        """Build a model with random weights, as fairseq's `RobertaModel.build_model` does.
+
+        Args:
+            args: a Namespace of fairseq's arguments.
+            task: its `source_dictionary` says the number of rows.
+
+        Example:
+            >>> from argparse import Namespace
+            >>> args = Namespace(arch="roberta_base", encoder_layers=1, encoder_embed_dim=12)
+            >>> from roberta_hub.text.dictionary import Dictionary
+            >>> task = Task(Dictionary.roberta())
+            >>> RobertaModel.build_model(args, task).args.encoder_embed_dim
+            12
+        """
+        return cls(config_of_arguments(vars(args), len(task.source_dictionary)))
 
     @classmethod
     def from_pretrained(

@@ -72,6 +72,7 @@ from roberta_hub.settings import (
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.foreign import ForeignEngine
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import engine_for
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
@@ -232,7 +233,6 @@ class RobertaHubInterface(nn.Module):
         Raises:
             InputTypeError: a part is of another type.
             InputError: a head's labels are not all different; or its settings cannot be.
-            VocabularyError: the dictionary is not GPT-2's, and no `bpe` is given.
         """
         super().__init__()
         if own_head is not None:
@@ -263,12 +263,27 @@ class RobertaHubInterface(nn.Module):
         self.zero_shot_settings = zero_shot_settings
         for name in LOADED_PARTS if loaded else ():
             setattr(self, name, loaded[name])
-        dictionary = Dictionary.of(task.source_dictionary)
-        self.bpe = engine_for(dictionary, bpe)
-        self.tokenizer = Tokenizer(self.bpe, dictionary, getattr(task, "layout", None))
+        self.bpe = engine_for(Dictionary.of(task.source_dictionary), bpe)
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
 
     # ---- what it holds ----
+
+    @property
+    def bpe(self) -> Any:
+        """What cuts texts into pieces. Another engine may take its place: texts go through it then.
+
+        It is one of `text/pieces.py`, or any object with fairseq's `encode` and `decode`.
+        """
+        return vars(self)["bpe"]
+
+    @bpe.setter
+    def bpe(self, engine: object) -> None:
+        dictionary = Dictionary.of(self.task.source_dictionary)
+        used = engine
+        if not isinstance(used, SubwordTokenizer):
+            used = ForeignEngine(used, dictionary)
+        self.tokenizer = Tokenizer(used, dictionary, getattr(self.task, "layout", None))
+        vars(self)["bpe"] = engine
 
     @property
     def own_head(self) -> str | None:

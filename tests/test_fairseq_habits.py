@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from roberta_hub import RobertaConfig, RobertaHubError, RobertaHubInterface, RobertaModel
+from roberta_hub import (
+    RobertaConfig,
+    RobertaHubError,
+    RobertaHubInterface,
+    RobertaModel,
+    load_model,
+)
 from roberta_hub.model.dropout import FairseqDropout
 from roberta_hub.model.layer import STALE
 from roberta_hub.text.dictionary import Dictionary
@@ -138,3 +145,156 @@ def test_a_state_dict_with_the_second_copy_of_each_layer(roberta: RobertaHubInte
     state["model.encoder.sentence_encoder.layers.0.other_weight"] = torch.ones(3)
     with pytest.raises(RuntimeError, match="other_weight"):
         roberta.load_state_dict(state)
+
+
+# ---- engines of a script's own ----
+
+
+class Letters:
+    """An engine with fairseq's methods alone."""
+
+    def encode(self, x: str) -> str:
+        return " ".join(x.replace(" ", "_"))
+
+    def decode(self, x: str) -> str:
+        return x.replace(" ", "").replace("_", " ")
+
+
+def lettered() -> RobertaHubInterface:
+    letters = Dictionary()
+    for letter in "_abcdef":
+        letters.add_symbol(letter)
+    letters.add_symbol("<mask>")
+    config = RobertaConfig(**SIZES, vocab_size=len(letters))  # type: ignore[arg-type]
+    return RobertaHubInterface(config, Task(letters), RobertaModel(config)).eval()
+
+
+def test_an_engine_that_takes_the_place_of_the_bpe() -> None:
+    roberta = lettered()
+    before = roberta.bpe
+    with pytest.raises(RobertaHubError, match="units such as _, a, b"):
+        roberta.encode("a bad cafe")
+    roberta.bpe = Letters()
+    ids = roberta.encode("a bad z", "cafe")
+    assert ids.tolist() == [0, 5, 4, 6, 5, 8, 4, 3, 2, 2, 7, 5, 10, 9, 2]
+    assert roberta.decode(roberta.encode("a bad cafe")) == "a bad cafe"
+    assert roberta.decode(ids) == ["a bad <unk>", "cafe"]
+    assert isinstance(pickle.loads(pickle.dumps(roberta)).bpe, Letters)
+    assert torch.equal(roberta.extract_features(ids), copy.deepcopy(roberta).extract_features(ids))
+    assert len(roberta.embed(["a bad cafe", "dad"])) == 2
+    with pytest.raises(RobertaHubError, match="Letters does not say which characters"):
+        roberta.offsets("a bad cafe")
+    roberta.bpe = before
+    with pytest.raises(RobertaHubError, match="units such as"):
+        roberta.encode("a")
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        (None, r"roberta\.bpe is a NoneType without encode\(\)"),
+        ({"a": 1}, r"roberta\.bpe is a dict without encode\(\)"),
+        (type("Ids", (), {"encode": lambda self, x: [1, 2]})(), r"Ids\.encode gives a list"),
+    ],
+)
+def test_an_engine_that_is_none(engine: object, said: str) -> None:
+    roberta = lettered()
+    roberta.bpe = engine
+    with pytest.raises(RobertaHubError, match=said):
+        roberta.encode("a bad cafe")
+
+
+def test_a_model_with_an_engine_of_ones_own_is_not_saved(
+    roberta: RobertaHubInterface, tmp_path: Path
+) -> None:
+    before, roberta.bpe = roberta.bpe, Letters()
+    for form in ("roberta_hub", "fairseq", "huggingface"):
+        with pytest.raises(RobertaHubError, match="Letters of your own"):
+            roberta.save(tmp_path / form, form)
+        assert not (tmp_path / form).exists()
+    roberta.bpe = before
+    roberta.save(tmp_path / "kept")
+
+
+def test_a_model_of_units_is_saved_and_read(tmp_path: Path) -> None:
+    roberta = lettered()
+    ids = torch.tensor([0, 5, 8, 2])
+    for form in ("roberta_hub", "fairseq"):
+        roberta.save(tmp_path / form, form)
+        again = load_model(tmp_path / form).eval()
+        assert again.task.source_dictionary.index("c") == 7 == again.task.dictionary.index("c")
+        assert torch.equal(again.extract_features(ids), roberta.extract_features(ids))
+        with pytest.raises(RobertaHubError, match="units such as _, a, b"):
+            again.encode("a")
+
+
+# ---- hooks ----
+
+
+def test_hooks_see_fairseqs_shapes_and_may_change_them(roberta: RobertaHubInterface) -> None:
+    """Layers get (T, B, C), as there; without hooks rows are packed."""
+    batch = torch.tensor([[0, 9, 10, 11, 2], [0, 9, 2, 1, 1]])
+    encoder = roberta.model.encoder.sentence_encoder
+    features, logits = roberta.extract_features(batch), roberta.model(batch)[0]
+    shapes: dict[str, object] = {}
+
+    def look(name: str) -> object:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
+            shapes[name] = (
+                tuple(output.shape) if isinstance(output, Tensor) else sorted(output)[:1]  # type: ignore[call-overload]
+            )
+
+        return hook
+
+    watched = {
+        "embed_tokens": (2, 5, 32),
+        "layernorm_embedding": (2, 5, 32),
+        "layers.0": (5, 2, 32),
+        "layers.1.fc1": (5, 2, 64),
+        "layers.1.final_layer_norm": (5, 2, 32),
+        "layers.0.self_attn": (5, 2, 32),
+    }
+    handles = [
+        encoder.get_submodule(name).register_forward_hook(look(name))  # type: ignore[arg-type]
+        for name in watched
+    ]
+    assert torch.allclose(roberta.extract_features(batch), features, atol=1e-6)
+    assert shapes == watched
+    handles.append(encoder.register_forward_hook(look("encoder")))  # type: ignore[arg-type]
+    head = roberta.model.encoder.lm_head
+    assert head is not None
+    handles.append(head.register_forward_hook(look("head")))  # type: ignore[arg-type]
+    assert torch.allclose(roberta.model(batch)[0], logits, atol=1e-5)
+    assert shapes["encoder"] == ["encoder_embedding"] and shapes["head"] == (2, 5, 50265)
+    masked = batch.eq(10)
+    assert torch.allclose(roberta.model(batch, masked_tokens=masked)[0], logits[masked], atol=1e-5)
+    for handle in handles:
+        handle.remove()
+
+    def silence(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
+        return output * 0
+
+    handle = encoder.layers[1].final_layer_norm.register_forward_hook(silence)
+    assert not roberta.extract_features(batch).any()
+    handle.remove()
+    assert torch.equal(roberta.extract_features(batch), features)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_gradients_where_a_layer_has_a_hook(roberta: RobertaHubInterface, mode: str) -> None:
+    roberta.train(mode == "train")
+    for module in roberta.modules():
+        if isinstance(module, FairseqDropout):
+            module.p = 0.0
+    batch = torch.tensor([[0, 9, 10, 11, 2], [0, 9, 2, 1, 1]])
+    encoder = roberta.model.encoder.sentence_encoder
+
+    def gradients() -> list[Tensor]:
+        roberta.zero_grad()
+        roberta.model(batch)[0].logsumexp(-1)[batch.ne(1)].sum().backward()
+        return [p.grad.clone() for p in encoder.parameters() if p.grad is not None]
+
+    plain = gradients()
+    encoder.layers[0].register_forward_hook(lambda *seen: None)
+    for one, other in zip(plain, gradients(), strict=True):
+        assert torch.allclose(one, other, atol=2e-5)

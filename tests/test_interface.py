@@ -441,16 +441,18 @@ def test_fairseqs_model_keeps_its_mode_and_warns(both: tuple[RobertaHubInterface
         theirs.save(Path("never"))
 
 
-def test_a_dictionary_of_another_bpe_is_refused() -> None:
-    """Every piece would be unknown, and every answer wrong without a word."""
+def test_texts_for_a_dictionary_of_other_units_are_refused() -> None:
+    """Every piece would be unknown, and every answer wrong without a word; ids are right."""
     dictionary = Dictionary()
     for symbol in ("▁a", "▁the", "▁cat", "<mask>"):
         dictionary.add_symbol(symbol)
     model = small_model(vocab_size=len(dictionary))
-    with pytest.raises(
-        VocabularyError, match=r"first symbols are .*▁a.*, no numbers of GPT-2's BPE"
-    ):
-        RobertaHubInterface(model.config, Task(dictionary), model)
+    roberta = RobertaHubInterface(model.config, Task(dictionary), model).eval()
+    ids = dictionary.encode_line("<s> ▁the ▁cat </s>", append_eos=False).long()
+    assert roberta.extract_features(ids).shape[:2] == (1, 4)
+    for refused in (roberta.encode, roberta.embed):
+        with pytest.raises(VocabularyError, match=r"units such as ▁a, ▁the.*encode_line.*bpe"):
+            refused("the cat")
 
 
 @peers.needs_fairseq

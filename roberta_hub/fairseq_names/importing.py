@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
@@ -19,6 +20,7 @@ ORIGIN = "roberta_hub"
 """Where the modules say that they come from."""
 _TOPS = {name.partition(".")[0] for name in (*MODULES, *ELSEWHERE)}
 _REPOSITORIES = ("pytorch/fairseq", "facebookresearch/fairseq")
+_IN_A_CLONE = os.path.join("fairseq", "models", "roberta", "hub_interface.py")
 
 
 def as_fairseq() -> None:
@@ -152,9 +154,10 @@ def _answer_hub(hub: ModuleType) -> None:
 
 
 def _is_fairseq(repository: object, source: str) -> bool:
-    """Whether torch.hub is asked for fairseq, of any branch."""
-    name = str(repository).partition(":")[0].lower()
-    return source == "github" and name in _REPOSITORIES
+    """Whether torch.hub is asked for fairseq, of any branch, or for a clone of it."""
+    if source == "local":
+        return os.path.isfile(os.path.join(str(repository), _IN_A_CLONE))
+    return str(repository).partition(":")[0].lower() in _REPOSITORIES
 
 
 def _record(model: object) -> Any:

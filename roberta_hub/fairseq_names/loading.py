@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from roberta_hub.formats.tokenizers import read_dictionaries
 from roberta_hub.hub import load_model
 from roberta_hub.interface import LOADED, LOADED_PARTS, RobertaHubInterface
 from roberta_hub.text.bpe import GPT2BPE, GPT2Encoder
-from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.fairseq_files import engine_in, tokenizer_keywords
+from roberta_hub.text.dictionary import MASK, Dictionary
+from roberta_hub.text.fairseq_files import TOKENIZER_KINDS, engine_in, tokenizer_keywords
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.task import Task
 
 TASKS = ("masked_lm", "multilingual_masked_lm", "sentence_prediction", "sentence_ranking")
 """fairseq's tasks of a RoBERTa, which are dictionaries here."""
+MASKED = ("masked_lm", "multilingual_masked_lm")
+"""Those that add `<mask>` to the dictionary."""
 
 
 def from_pretrained(
@@ -183,13 +186,98 @@ def setup_task(cfg: Any) -> Task:
     )
 
 
+@dataclass(frozen=True)
+class TaskClass:
+    """What stands for one of fairseq's classes of tasks: called, it makes a task."""
+
+    name: str
+    """fairseq's name of it."""
+
+    def __call__(
+        self, cfg: object, dictionary: Dictionary, label_dictionary: Dictionary | None = None
+    ) -> Task:
+        """Make a task of its dictionaries; a masked model's gets `<mask>`, as in fairseq.
+
+        Args:
+            cfg: its arguments, which say nothing here.
+            dictionary: of the texts.
+            label_dictionary: of the classes.
+        """
+        if self.name in MASKED:
+            dictionary.add_symbol(MASK)
+        return Task(dictionary, label_dictionary, name=self.name)
+
+    def setup_task(self, cfg: Any) -> Task:
+        """Read the dictionaries; see `setup_task`."""
+        return setup_task(cfg)
+
+
+def get_task(name: str) -> TaskClass:
+    """Return what makes tasks of one kind.
+
+    Raises:
+        InputError: a task of fairseq's that is none of a RoBERTa.
+
+    Example:
+        >>> task = get_task("masked_lm")(None, Dictionary.from_symbols([*SPECIALS, "C", "O"]))
+        >>> task.mask_idx
+        6
+    """
+    if name not in TASKS:
+        raise InputError(f"no task {short_repr(name)}; there are {', '.join(TASKS)}")
+    return TaskClass(name)
+
+
+def register_bpe(name: str, dataclass: Any = None) -> Callable[[type], type]:
+    """Let `build_bpe` make an engine of one's own by its name; decorates its class.
+
+    Args:
+        name: of the engine.
+        dataclass: of its arguments; None: it takes what `build_bpe` is given.
+
+    Raises:
+        InputError: there is one of that name.
+    """
+    if name in _registered or name in TOKENIZER_KINDS:
+        raise InputError(f"there is an engine {name!r}; choose another name")
+
+    def register(kind: type) -> type:
+        _registered[name] = (kind, dataclass)
+        return kind
+
+    return register
+
+
+_registered: dict[str, tuple[type, Any]] = {}
+"""Classes that a script registered, with those of their arguments."""
+
+
+@dataclass
+class GPT2BPEConfig:
+    """Paths of GPT-2's two files; None: those in the package."""
+
+    gpt2_encoder_json: str | None = None
+    gpt2_vocab_bpe: str | None = None
+
+
+def build_gpt2(cfg: Any) -> SubwordTokenizer | None:
+    """Make GPT-2's BPE as fairseq's class `GPT2BPE` does of its arguments.
+
+    Args:
+        cfg: with `gpt2_encoder_json` and `gpt2_vocab_bpe`; other arguments say nothing here.
+    """
+    names = ("gpt2_encoder_json", "gpt2_vocab_bpe")
+    return build_bpe(Namespace(bpe="gpt2", **{name: getattr(cfg, name, None) for name in names}))
+
+
 def build_bpe(cfg: Any) -> SubwordTokenizer | None:
     """Make what cuts texts, by fairseq's name and files.
 
     Args:
-        cfg: "gpt2"; a Namespace with `bpe`, or a section with `_name`, and the paths that the kind
-            has: `sentencepiece_model`; `bpe_vocab` and `bpe_merges`; `gpt2_encoder_json` and
-            `gpt2_vocab_bpe`, which are GPT-2's in the package where they are addresses.
+        cfg: "gpt2", or a name of `register_bpe`; a Namespace with `bpe`, or a section with `_name`,
+            and the paths that the kind has: `sentencepiece_model`; `bpe_vocab` and `bpe_merges`;
+            `gpt2_encoder_json` and `gpt2_vocab_bpe`, which are GPT-2's in the package where they
+            are addresses.
 
     Returns:
         None where no kind is named.
@@ -205,6 +293,12 @@ def build_bpe(cfg: Any) -> SubwordTokenizer | None:
     kind = values.get("_name") or values.get("bpe")
     if kind is None:
         return None
+    if kind in _registered:
+        made, arguments = _registered[kind]
+        if arguments is None:
+            return made(cfg)  # type: ignore[no-any-return]
+        names = {field.name for field in fields(arguments)} & values.keys()
+        return made(arguments(**{name: values[name] for name in names}))  # type: ignore[no-any-return]
     given = {name: value for name, value in values.items() if name in _FILES}
     if any(str(value).startswith("http") for value in given.values()):
         given = {}  # the addresses of GPT-2's own tables

@@ -60,15 +60,28 @@ def _data_utils() -> Names:
 
 
 def _encoders() -> Names:
-    from roberta_hub.fairseq_names.loading import build_bpe, build_tokenizer
+    from roberta_hub.fairseq_names.loading import build_bpe, build_tokenizer, register_bpe
 
-    return {"build_bpe": build_bpe, "build_tokenizer": build_tokenizer}
+    functions = (build_bpe, build_tokenizer, register_bpe)
+    return {found.__name__: found for found in functions}
 
 
 def _gpt2() -> Names:
+    from roberta_hub.fairseq_names.loading import GPT2BPEConfig, build_gpt2, get_encoder
+
+    return {"GPT2BPE": build_gpt2, "GPT2BPEConfig": GPT2BPEConfig, "get_encoder": get_encoder}
+
+
+def _gpt2_utils() -> Names:
     from roberta_hub.fairseq_names.loading import get_encoder
 
     return {"get_encoder": get_encoder}
+
+
+def _lines() -> Names:
+    from roberta_hub.fairseq_names.tensors import SPACE_NORMALIZER, tokenize_line
+
+    return {"SPACE_NORMALIZER": SPACE_NORMALIZER, "tokenize_line": tokenize_line}
 
 
 def _dropout() -> Names:
@@ -95,9 +108,9 @@ def _checkpoint_utils() -> Names:
 
 
 def _tasks() -> Names:
-    from roberta_hub.fairseq_names.loading import setup_task
+    from roberta_hub.fairseq_names.loading import get_task, setup_task
 
-    return {"setup_task": setup_task}
+    return {"get_task": get_task, "setup_task": setup_task}
 
 
 def _utils() -> Names:
@@ -139,7 +152,7 @@ MODULES: dict[str, Callable[[], Names]] = {
     "fairseq.data.dictionary": _dictionary,
     "fairseq.data.encoders": _encoders,
     "fairseq.data.encoders.gpt2_bpe": _gpt2,
-    "fairseq.data.encoders.gpt2_bpe_utils": _gpt2,
+    "fairseq.data.encoders.gpt2_bpe_utils": _gpt2_utils,
     "fairseq.hub_utils": _hub_utils,
     "fairseq.models": _none,
     "fairseq.models.roberta": _roberta,
@@ -152,6 +165,7 @@ MODULES: dict[str, Callable[[], Names]] = {
     "fairseq.modules": _dropout,
     "fairseq.modules.fairseq_dropout": _dropout,
     "fairseq.tasks": _tasks,
+    "fairseq.tokenizer": _lines,
     "fairseq.utils": _utils,
 }
 """fairseq's modules that have equals here, each with what makes its names. All are packages, so
@@ -165,7 +179,6 @@ ELSEWHERE = {
     "fairseq.criterions": f"losses of its trainer; {_TRAIN}",
     "fairseq.data.data_utils": f"tools of its datasets; {_TRAIN}",
     "fairseq.data.encoders": "engines that register themselves; encoders.build_bpe(NAME) makes one",
-    "fairseq.data.encoders.gpt2_bpe.GPT2BPE": "GPT-2's BPE; encoders.build_bpe('gpt2') makes it",
     "fairseq.data": f"datasets of its trainer; {_TRAIN}",
     "fairseq.dataclass": f"its configuration; {_TRAIN}",
     "fairseq.distributed": f"training on several machines; {_TRAIN}",
@@ -180,6 +193,10 @@ ELSEWHERE = {
         "parts of the model; roberta.model has them, and register_classification_head adds heads"
     ),
     "fairseq.modules": "parts of models; roberta.model has RoBERTa's",
+    "fairseq.modules.TransformerSentenceEncoderLayer": (
+        "RoBERTa's layer of before 2021, which converters name; roberta.save(PATH, 'huggingface') "
+        "writes transformers' files"
+    ),
     "fairseq.nan_detector": "a hook of its trainer; `roberta-hub train` names what diverges",
     "fairseq.optim": f"optimizers and schedules of its trainer; {_TRAIN}",
     "fairseq.options": _COMMANDS,
@@ -190,7 +207,6 @@ ELSEWHERE = {
     "fairseq.search": f"beam search of its translators; {_REAL}",
     "fairseq.sequence_generator": f"beam search of its translators; {_REAL}",
     "fairseq.tasks": f"tasks of its trainer; setup_task reads a RoBERTa's dictionaries, {_TRAIN}",
-    "fairseq.tokenizer": "a split at blanks; str.split() does it",
     "fairseq.trainer": f"its trainer; {_TRAIN}",
     "fairseq.utils": f"tools of its trainer; {_TRAIN}",
     "fairseq_cli": _COMMANDS,

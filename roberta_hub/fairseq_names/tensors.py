@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,19 @@ from torch import Tensor, nn
 from roberta_hub.config import FAIRSEQ_ACTIVATIONS
 from roberta_hub.errors import InputError
 from roberta_hub.model.activations import activation
+
+SPACE_NORMALIZER = re.compile(r"\s+")
+"""Runs of white space, as fairseq's `tokenizer` names it."""
+
+
+def tokenize_line(line: str) -> list[str]:
+    """Split a line at white space.
+
+    Example:
+        >>> tokenize_line(" a  b c ")
+        ['a', 'b', 'c']
+    """
+    return line.split()
 
 
 def apply_to_sample(f: Callable[[Tensor], Tensor], sample: Any) -> Any:

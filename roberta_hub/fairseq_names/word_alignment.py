@@ -106,7 +106,7 @@ def _ink(roberta: RobertaHubInterface, number: int) -> bytes:
     engine = roberta.bpe
     whole = engine.symbol_bytes(symbol) if isinstance(engine, GPT2BPE) else None
     if whole is None:
-        return engine.decode(symbol).strip().encode()
+        return str(engine.decode(symbol)).strip().encode()
     try:
         return whole.decode().strip().encode()
     except UnicodeDecodeError:  # a part of a character

@@ -55,6 +55,7 @@ _OTHER_ARGUMENTS = (
     "bpe",
     "user_dir",
     "criterion",
+    "cpu",
     "fp16",
     "tokens_per_sample",
     "load_checkpoint_heads",
@@ -208,6 +209,43 @@ def read_config(
     Raises:
         CheckpointError: not a RoBERTa, or values that cannot be.
     """
+    values = _stated(arguments, source)
+    sizes = _sizes(weights, source)
+    if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
+        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
+        values["normalize_before"] = _LAST_NORM in weights
+    if "encoder_normalize_before" not in arguments:  # the default hangs on an architecture's name
+        values["normalize_before"] = values["normalize_before"] or _LAST_NORM in weights
+    if values["normalize_before"] and "layernorm_embedding" not in arguments:
+        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
+    asked = {FIELDS[name] for name in overrides if name in FIELDS}
+    values |= {name: size for name, size in sizes.items() if name not in asked}
+    try:
+        return RobertaConfig(**values)
+    except InputError as error:
+        raise CheckpointError(f"{source}: {error}") from None
+
+
+def config_of_arguments(arguments: Mapping[str, Any], vocab_size: int) -> RobertaConfig:
+    """Return the architecture that arguments of fairseq's mean, without weights to look at.
+
+    Args:
+        arguments: what they leave out is that of their `arch`.
+        vocab_size: rows of the embedding table.
+
+    Raises:
+        CheckpointError: values that cannot be.
+
+    Example:
+        >>> config_of_arguments({"arch": "roberta_large", "dropout": 0.2}, 1000).num_layers
+        24
+    """
+    values = _stated(arguments, "args")
+    return RobertaConfig(**{**values, "vocab_size": vocab_size})
+
+
+def _stated(arguments: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """What arguments say, over what their `arch` says."""
     for name, value in _UNSUPPORTED.items():
         if arguments.get(name) not in (None, value):
             raise CheckpointError(
@@ -224,20 +262,7 @@ def read_config(
     except InputError as error:
         remedy = Remedy("pass it with a right value to override", "")
         raise CheckpointError(f"{error}", place=source, remedy=remedy) from None
-    sizes = _sizes(weights, source)
-    if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
-        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
-        values["normalize_before"] = _LAST_NORM in weights
-    if "encoder_normalize_before" not in arguments:  # the default hangs on an architecture's name
-        values["normalize_before"] = values["normalize_before"] or _LAST_NORM in weights
-    if values["normalize_before"] and "layernorm_embedding" not in arguments:
-        values["layernorm_embedding"] = _EMBEDDING_NORM in weights
-    asked = {FIELDS[name] for name in overrides if name in FIELDS}
-    values |= {name: size for name, size in sizes.items() if name not in asked}
-    try:
-        return RobertaConfig(**values)
-    except InputError as error:
-        raise CheckpointError(f"{source}: {error}") from None
+    return values
 
 
 def _typed(name: str, value: object, like: object) -> object:

@@ -129,9 +129,7 @@ def find_source(
     else:
         source = resolve(fetch_model(record, force=force, progress=progress))
     if not data.startswith(".") and not os.path.isdir(data):
-        raise CheckpointError(
-            f"data_name_or_path {data[:500]!r} is no directory; it should hold dict.txt"
-        )
+        raise _no_data(data, data)
     if adapter and merged is None:
         raise CheckpointError(f"{name} holds no {ADAPTER}, so there is no adapter to merge")
     return FoundCheckpoint(
@@ -280,9 +278,23 @@ def _data_folder(folder: Folder, data: str) -> Folder:
     """Return where dict.txt is looked for first, as in fairseq.
 
     A name that begins with "." is taken from the model's folder.
+
+    Raises:
+        CheckpointError: there is no such folder, whose labels the caller counts on.
     """
     path = os.path.normpath(folder / data) if data.startswith(".") else str(Path(data))
-    return folder if path == os.path.normpath(folder) else Folder(path)
+    if path == os.path.normpath(folder):
+        return folder
+    if not os.path.isdir(path):
+        raise _no_data(data, path)
+    return Folder(path)
+
+
+def _no_data(data: str, path: str) -> CheckpointError:
+    there = "" if path == data else f", which is {path[:500]!r} from the model's folder,"
+    return CheckpointError(
+        f"data_name_or_path {data[:500]!r}{there} is no directory; it should hold dict.txt"
+    )
 
 
 def resolve(path: Path | Folder, checkpoint_file: str | None = None) -> CheckpointSource:

@@ -54,7 +54,7 @@ class NoVocabulary:
 
     Args:
         model: name, for messages.
-        files: names of the missing files.
+        files: names of the missing files; none: its dictionary is of units that no file cuts.
         symbols: symbols of ordinary rows; one is enough.
 
     Example:
@@ -77,6 +77,17 @@ class NoVocabulary:
 
     def refuse(self) -> NoReturn:
         """Raise the error that names the missing files."""
+        if not self.wanted:
+            raise VocabularyError(
+                f"{self.model} has a dictionary of units such as {', '.join(self.symbols)}, no "
+                "numbers of GPT-2's BPE, so it takes ids and no texts",
+                remedy=Remedy(
+                    "roberta.task.source_dictionary.encode_line('<s> ' + units + ' </s>', "
+                    "append_eos=False).long() makes ids of units; or set roberta.bpe to the engine "
+                    "that cuts texts into them",
+                    "ask for its answers on ids in Python",
+                ),
+            )
         files = f"{' and '.join(self.wanted)} or tokenizer.json"
         raise VocabularyError(
             f"{self.model} has no vocabulary, so it takes ids and no texts",
@@ -127,7 +138,9 @@ class NoVocabulary:
         return {}
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """Refuse: fairseq loads no model without a dictionary."""
+        """Refuse: fairseq loads no model without a dictionary; one of units has one."""
+        if not self.wanted:
+            return {}
         raise CheckpointError(
             f"{self.model} has no vocabulary, and fairseq loads no model without one",
             remedy=Remedy(

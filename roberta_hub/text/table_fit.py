@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from roberta_hub.arguments import short_repr
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.missing import NoVocabulary
 from roberta_hub.text.pieces import SubwordTokenizer
 
 INSPECTED_SYMBOLS = 100
@@ -39,8 +39,7 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
 def engine_for(dictionary: Dictionary, bpe: SubwordTokenizer | None) -> SubwordTokenizer:
     """The given tokenizer, else GPT-2's BPE if the dictionary has its numbers.
 
-    Raises:
-        VocabularyError: its first symbols are not numbers, so every piece would be unknown.
+    A dictionary of other units, of speech or of molecules, say, has none: ids work, texts do not.
 
     Example:
         >>> engine_for(Dictionary.roberta(), None) is GPT2BPE.shipped()
@@ -54,9 +53,5 @@ def engine_for(dictionary: Dictionary, bpe: SubwordTokenizer | None) -> SubwordT
         if not symbol.startswith(("<", "made"))
     ]
     if 2 * sum(symbol.isdigit() for symbol in first) < len(first):
-        raise VocabularyError(
-            f"the dictionary's first symbols are {short_repr(first[:3])}, no numbers of GPT-2's "
-            "BPE; pass bpe=..., the engine that cuts texts into these, or turn fairseq's own "
-            "interface into ours with roberta_hub.fairseq_bridge.from_fairseq"
-        )
+        return NoVocabulary("this model", (), first[:3])
     return GPT2BPE.shipped()

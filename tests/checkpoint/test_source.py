@@ -95,6 +95,18 @@ def test_a_training_runs_folder_loads_its_best(tmp_path: Path):
     assert is_seed(load_model(tmp_path / "run"), 2)
 
 
+@pytest.mark.parametrize("given", ["./RTE-bin", "../RTE-bin", "/nowhere/RTE-bin"])
+def test_a_data_folder_that_is_not_there(given: str, tmp_path: Path):
+    """Its labels are what the caller counts on: those of another folder would name other classes."""
+    small().save(tmp_path / "model", format="fairseq")
+    with pytest.raises(CheckpointError, match=rf"data_name_or_path '{given}'.* is no directory"):
+        load_model(tmp_path / "model", data_name_or_path=given)
+    (tmp_path / "RTE-bin").mkdir()
+    (tmp_path / "model" / "RTE-bin").mkdir()
+    if given != "/nowhere/RTE-bin":
+        assert load_model(tmp_path / "model", data_name_or_path=given)
+
+
 def test_a_dictionary_for_a_model_that_has_its_own(tmp_path: Path):
     small().save(tmp_path / "ours")
     small().save(tmp_path / "theirs", format="huggingface")

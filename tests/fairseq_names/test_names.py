@@ -108,7 +108,8 @@ ABSENT = {
     "from fairseq.models.roberta import RobertaModle": ["did you mean RobertaModel?"],
     "from fairseq.models.bart import BARTModel": ["other models", "fairseq itself"],
     "from fairseq.data import MaskTokensDataset": ["datasets of its trainer", "Dictionary"],
-    "from fairseq.data.encoders.gpt2_bpe import GPT2BPE": ["encoders.build_bpe('gpt2')"],
+    "from fairseq.data.encoders.utils import get_whole_word_mask": ["encoders.build_bpe(NAME)"],
+    "from fairseq.modules import TransformerSentenceEncoderLayer": ["transformers' files"],
     "from fairseq.tasks import register_task": ["tasks of its trainer", "setup_task"],
     "from fairseq.utils import import_user_module": ["tools of its trainer", "move_to_cuda"],
     "from fairseq.hub_utils import GeneratorHubInterface": ["translators", "from_pretrained"],
@@ -186,6 +187,24 @@ def test_torch_hubs_repository_of_fairseq(repository: str) -> None:
     )
     assert found[:5] == ["roberta_hub.interface", 24, True, 12, True]
     assert "RoBERTa" in found[5]
+
+
+def test_a_clone_of_fairseq_on_this_disk(tmp_path: Path) -> None:
+    """`source="local"` runs the clone's hubconf.py, which imports what is not offered."""
+    place = tmp_path / "clone" / "fairseq" / "models" / "roberta" / "hub_interface.py"
+    place.parent.mkdir(parents=True)
+    place.write_text("")
+    (tmp_path / "clone" / "hubconf.py").write_text("from fairseq.models import MODEL_REGISTRY\n")
+    found = answer(
+        """
+        import sys, torch
+        small = {"pretrained": False, "device": "meta", "source": "local"}
+        roberta = torch.hub.load(sys.argv[1], "roberta.base", **small)
+        print(json.dumps([type(roberta).__module__, roberta.args.encoder_layers]))
+        """,
+        tmp_path / "clone",
+    )
+    assert found == ["roberta_hub.interface", 12]
 
 
 def test_other_repositories_and_other_models_of_torch_hub(tmp_path: Path) -> None:
