@@ -97,7 +97,7 @@ def test_a_training_runs_folder_loads_its_best(tmp_path: Path):
 
 @pytest.mark.parametrize("given", ["./RTE-bin", "../RTE-bin", "/nowhere/RTE-bin"])
 def test_a_data_folder_that_is_not_there(given: str, tmp_path: Path):
-    """Its labels are what the caller counts on: those of another folder would name other classes."""
+    """The caller counts on its labels; those of another folder would name other classes."""
     small().save(tmp_path / "model", format="fairseq")
     with pytest.raises(CheckpointError, match=rf"data_name_or_path '{given}'.* is no directory"):
         load_model(tmp_path / "model", data_name_or_path=given)
