@@ -9,7 +9,7 @@ import torch
 
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.records import Evaluation, Group
-from roberta_hub.evaluation.tasks import Asked, at_rows
+from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.train.data.questions import QuestionExample, read_questions
 from roberta_hub.train.fitting.measures import bootstrap_interval
 from roberta_hub.train.metrics import squad_score
@@ -46,6 +46,7 @@ def answers(asked: Asked, path: Path) -> Evaluation:
             no_answer=unanswerable,
             **asked.options,
         )
+    check_finite([answer.score for answer in found], [example.where for example in examples])
     scores = [
         squad_score(answer.text, [text for _, text in example.answers], unanswerable=unanswerable)
         for example, answer in zip(examples, found, strict=True)

@@ -12,7 +12,7 @@ from roberta_hub.arguments import one_of, path_of, path_text, short_repr, text_o
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.evaluation import answers, labels, minimal_pairs, retrieval, scores, spans
 from roberta_hub.evaluation.records import KINDS, Evaluation, Evaluations, Kind
-from roberta_hub.evaluation.tasks import Asked
+from roberta_hub.evaluation.tasks import Asked, check_weights
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
@@ -124,6 +124,7 @@ def evaluate(
         },
     )
     asked.roberta._runner(**asked.options)  # checks them
+    check_weights(asked.roberta)
     if tasks is None:
         return _evaluate(asked, task, kind)
     return Evaluations(tuple(_evaluate(asked, each, kind) for each in tasks))

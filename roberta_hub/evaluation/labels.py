@@ -14,7 +14,7 @@ from torch import Tensor
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.evaluation.records import Evaluation, Group
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
+from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.rows.columns import find_columns
 from roberta_hub.rows.tables import Row, Table
@@ -113,6 +113,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         found = roberta.classify(
             rows.texts, head, multi_label=True if several else None, **asked.options
         )
+    check_finite([sum(answer.scores.values()) for answer in found], rows.where)
     measured = _several(rows.right, found, known) if several else _one(rows.right, found, known)
     numbers, groups, right = measured
     what = "labelled pairs" if len(columns.texts) == 2 else "labelled texts"

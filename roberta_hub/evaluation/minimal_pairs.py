@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.records import Evaluation, Group
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
+from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank
 from roberta_hub.train.fitting.measures import share_interval
@@ -57,6 +57,7 @@ def minimal_pairs(asked: Asked, tables: Sequence[Table], name: str) -> Evaluatio
     left.check(pairs.where, name)
     with at_rows(pairs.where):
         scores = asked.roberta.score(pairs.texts, **asked.options)
+    check_finite(scores, pairs.where)
     good, bad = scores[::2], scores[1::2]
     right = [a > b for a, b in zip(good, bad, strict=True)]
     share = sum(right) / len(right)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.evaluation.labels import Columns
 from roberta_hub.evaluation.records import Evaluation
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
+from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.embed import similarities
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank, number_in
@@ -69,7 +69,11 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
         else:
             answers = asked.roberta.classify(texts, head, **asked.options)
             found = [answer.score for answer in answers]
-    numbers = {"spearman": spearman(found, wanted), "pearson": pearson(found, wanted)}
+    check_finite(found, where)
+    numbers: dict[str, float | None] = {
+        "spearman": spearman(found, wanted),
+        "pearson": pearson(found, wanted),
+    }
     notes = list(left.notes())
     if numbers["spearman"] is None:
         notes.append("no correlation: all numbers of the table, or all answers, are the same")

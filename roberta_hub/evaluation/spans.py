@@ -59,7 +59,11 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
             roberta._heads.words(head),
         )
     given = [{*entities([tag for tag, _ in own], joined=joined)} for own in tags]
-    return _measured(asked, name, f"head {head}, at the words of the file", shape, wanted, given)
+    how = f"head {head}, at the words of the file"
+    unread = sum(score == 0 for own in tags for _, score in own)
+    said = "words that were cut off or have no piece of their own, and count as outside"
+    notes = (f"{said}: {unread:,}",) if unread else ()
+    return _measured(asked, name, how, shape, wanted, given, notes)
 
 
 def marked_spans(asked: Asked, source: SpanTable) -> Evaluation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,6 +109,39 @@ class LeftOut:
         """
         if not rows:
             raise InputError("; ".join((f"{task} has no rows to judge", *self.notes())))
+
+
+def check_weights(roberta: RobertaHubInterface) -> None:
+    """Refuse a model with NaN among its weights: it would be measured as one that knows nothing.
+
+    Args:
+        roberta: the model.
+
+    Raises:
+        InputError: a weight that is not finite; the message names it.
+    """
+    for name, value in roberta.model.state_dict().items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise InputError(f"the model's weight {name} holds NaN or infinity; it is damaged")
+
+
+def check_finite(answers: Sequence[float], where: Sequence[str]) -> None:
+    """Refuse answers that are no numbers, as a model gives that overflows.
+
+    Args:
+        answers: a number each.
+        where: file and line of each.
+
+    Raises:
+        InputError: the first that is not finite.
+    """
+    for answer, place in zip(answers, where, strict=True):
+        if not math.isfinite(answer):
+            raise InputError(
+                f"the model answers with {answer}, which cannot be measured; float32 has room for "
+                "larger numbers than float16",
+                place=place,
+            )
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_models import small_roberta
+import torch
+from small_models import copied, small_roberta
 from task_files import conll, squad, write_jsonl
 
 import roberta_hub
@@ -184,6 +185,35 @@ def test_names_from_outside_stay_text(model: RobertaHubInterface) -> None:
     assert "<script" not in found._repr_html_() and "\x1b" not in found._repr_html_()
     line = found.to_markdown().splitlines()[2]
     assert line.startswith("``asked: ") and line.endswith("``") and "\x1b" not in line
+
+
+def test_a_damaged_model_is_not_measured(model: RobertaHubInterface, tmp_path: Path) -> None:
+    """It would have an accuracy or F1 of 0, as a model that knows nothing."""
+    broken = copied(model)
+    with torch.no_grad():
+        broken.model.encoder.sentence_encoder.layers[0].fc2.bias[0] = torch.nan
+    with pytest.raises(InputError, match=r"layers.0.fc2.bias holds NaN or infinity; it is damag"):
+        evaluate(broken, {"text": ["a"], "label": ["art"]})
+    with torch.no_grad():  # finite, and too large for what it makes
+        broken.model.encoder.sentence_encoder.layers[0].fc2.bias.fill_(3e38)
+    squad(tmp_path / "dev.json", [["London"]])
+    for task in (
+        {"text": ["a", "b"], "label": ["art", "war"]},
+        {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "score": [1.5, 2]},
+        {"good": ["a b"], "bad": ["b a"]},
+        tmp_path / "dev.json",
+    ):
+        with pytest.raises(InputError, match=r"answers with nan, which cannot be measured"):
+            evaluate(broken, task)
+
+
+def test_words_that_are_cut_off_are_counted(model: RobertaHubInterface, tmp_path: Path) -> None:
+    words = "".join(f"word{i} O\n" for i in range(80)) + "\nAda B-PER\nsings O\n"
+    (tmp_path / "long.conll").write_text(words)
+    with pytest.raises(InputError, match=r"long.conll:1: too long"):
+        evaluate(model, tmp_path / "long.conll")
+    (note,) = evaluate(model, tmp_path / "long.conll", truncate=True).notes  # type: ignore[union-attr]
+    assert note.startswith("words that were cut off") and 40 < int(note.rpartition(": ")[2]) < 80
 
 
 def test_long_texts_by_windows(model: RobertaHubInterface) -> None:
