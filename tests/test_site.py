@@ -149,6 +149,7 @@ RUN = {
     "lakes.md": "test_lake_recipes.py",
     "export.md": "test_export_recipes.py",
     "evaluate.md": "test_readme.py: as typed",
+    "fairseq_data.md": "train/test_fairseq_page.py",
     "verify.md": "test_readme.py: as typed; its job in test_verify_page.py",
 }
 """Pages whose blocks run as they stand; other pages have doctests, which test_readme.py runs."""

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import os
 import shlex
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.terminal import clean
 from roberta_hub.text.task import Task
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check, read_options
@@ -253,11 +255,30 @@ def _loaded(config: Config) -> RobertaHubInterface:
     )
 
 
+def _translated(settings: Sequence[str]) -> list[str]:
+    """Translate what follows `--fairseq`, and say it; settings before it are ours and win."""
+    if "--fairseq" not in settings:
+        return list(settings)
+    from roberta_hub.train.fairseq_options import as_overrides, translate
+
+    at = list(settings).index("--fairseq")
+    own, theirs = list(settings[:at]), settings[at + 1 :]
+    found, said = translate(theirs)
+    names = {word.lstrip("+").partition("=")[0] for word in own}
+    words = as_overrides({name: value for name, value in found.items() if name not in names}) + own
+    if first_process():
+        for sentence in said:
+            print(f"roberta-hub: without effect: {clean(sentence)}", file=sys.stderr)
+        print(f"roberta-hub: the same as: train {clean(shlex.join(words))}", file=sys.stderr)
+    return words
+
+
 def command(settings: Sequence[str]) -> int:
     """Run `roberta-hub train ...`; return its exit status, 130 after Ctrl-C."""
     if not settings or any(word in ("-h", "--help") for word in settings):
         print(usage())
         return 0
+    settings = _translated(settings)
     config = compose(settings)
     with on_stderr():
         report = run(config)

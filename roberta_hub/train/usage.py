@@ -9,6 +9,7 @@ def usage() -> str:
     """Write the help text, with every recipe and field."""
     lines = [
         "usage: roberta-hub train [finetune=NAME | pretrain=NAME] [FIELD=VALUE ...]",
+        "       roberta-hub train [FIELD=VALUE ...] --fairseq A COMMAND OF fairseq-train",
         "",
         "Trains a model and writes it, its logs and a state to resume from into the folder "
         "`output`.",

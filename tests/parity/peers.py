@@ -21,7 +21,7 @@ from .fairseq_peer import (
     randomise,
     real_fairseq,
 )
-from .training import continue_training, preprocess, train
+from .training import continue_training, preprocess, train, training_words
 from .transformers_peer import hf_model, save_hf
 from .vocabularies import dictionary, original_bpe, shipped_tokens, toy_tokens, write_bpe
 
@@ -55,5 +55,6 @@ __all__ = [
     "shipped_tokens",
     "toy_tokens",
     "train",
+    "training_words",
     "write_bpe",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from roberta_hub import load_model
 from roberta_hub.formats.upgrade import is_stale
 from roberta_hub.train import train
 from roberta_hub.train.config import compose
+from roberta_hub.train.fairseq_options import OPTIONS, as_overrides, translate
 from roberta_hub.train.loop.fairseq_run import (
     optimizer_of_fairseq,
     parameters_of_fairseq,
@@ -166,3 +168,79 @@ def test_moments_of_fp16_in_one_piece(tmp_path: Path) -> None:
         else:
             assert torch.equal(piece.view(parameter.shape), run.moments[name]["exp_avg"]), name
     optimizer.load_state_dict({key: back[key] for key in ("state", "param_groups")})
+
+
+def test_the_same_command_goes_on_in_both(begun: Path, tmp_path: Path) -> None:
+    """The words of fairseq-train, after `roberta-hub train --fairseq`."""
+    file = begun / "checkpoint_last.pt"
+    more = {"restore_file": file, "save_dir": tmp_path / "theirs", **STILL}
+    words = peers.training_words(begun, tmp_path / "theirs", begun.name, 17, **more)
+    theirs = peers.continue_training(file, begun, begun.name, updates=17, reset=False, **STILL)
+    ours = [f"output={tmp_path}/run", "loop.log_every=1", "loop.progress=false", "--fairseq"]
+    assert shell(["train", *ours, "fairseq-train", *words])
+    assert_alike(losses(tmp_path / "run"), theirs)
+
+
+def test_every_recipe_of_fairseqs_is_translated() -> None:
+    """The yaml files in its package, and the options of the commands in its READMEs."""
+    examples = Path(str(peers.real_fairseq().__file__)).parent / "examples/roberta"
+    files = sorted((examples / "config").glob("*/*.yaml"))
+    assert len(files) == 9
+    for file in files:
+        words = ["--config-dir", str(file.parent), "--config-name", file.stem, "task.data=x"]
+        if file.parent.name == "finetuning":
+            words.append("checkpoint.restore_file=model.pt")
+        settings, _ = translate(words)
+        config = compose(as_overrides(settings))
+        recipe = "pretrain=base" if file.stem == "base" else f"finetune={file.stem}"
+        ours = compose([recipe, "data.train=x.txt"])
+        for name in ("weight_decay", "betas", "eps", "clip_norm", "schedule", "decay", "lr"):
+            assert getattr(config.optimizer, name) == getattr(ours.optimizer, name), (file, name)
+        assert config.optimizer.warmup_updates == ours.optimizer.warmup_updates
+        assert config.loop.max_updates == ours.loop.max_updates
+        assert config.task.name == ours.task.name
+        if file.stem != "base":  # ours counts the tokens of 128 times 16 blocks
+            assert config.batch.batch_size == ours.batch.batch_size
+            assert config.batch.max_tokens == ours.batch.max_tokens
+    commands = [
+        block
+        for page in examples.glob("**/README*.md")
+        for block in re.findall(r"```bash\n(.*?)```", page.read_text("utf-8"), re.S)
+        if "fairseq-train" in block
+    ]
+    assert len(commands) >= 5
+    for block in commands:
+        told = block[block.index("fairseq-train") :]
+        for flag in re.findall(r"(?<=\s)--([a-z0-9-]+)", told):
+            assert flag.replace("-", "_") in OPTIONS, (flag, block)
+
+
+def test_what_is_not_given_is_as_in_fairseq(tmp_path: Path) -> None:
+    peers.dictionary(tmp_path, 60)
+    peers.real_fairseq()
+    from fairseq import options
+
+    words = [str(tmp_path), "--task", "masked_lm", "--criterion", "masked_lm"]
+    words += ["--arch", "roberta_base", "--optimizer", "adam"]
+    theirs = options.parse_args_and_arch(options.get_training_parser(), words)
+    settings, _ = translate(words)
+    assert [settings["optimizer.lr"]] == theirs.lr
+    assert tuple(settings["optimizer.betas"]) == theirs.adam_betas or str(
+        tuple(settings["optimizer.betas"])
+    ) == str(theirs.adam_betas)
+    for setting, option in {
+        "optimizer.eps": "adam_eps",
+        "optimizer.weight_decay": "weight_decay",
+        "optimizer.clip_norm": "clip_norm",
+        "optimizer.warmup_updates": "warmup_updates",
+        "optimizer.schedule": "lr_scheduler",
+        "batch.batch_size": "batch_size",
+        "batch.max_tokens": "max_tokens",
+        "batch.multiple": "required_batch_size_multiple",
+        "loop.log_every": "log_interval",
+        "output": "save_dir",
+        "seed": "seed",
+        "task.options.sentences": "sample_break_mode",
+        "task.options.block_size": "tokens_per_sample",
+    }.items():
+        assert settings[setting] == getattr(theirs, option), setting

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def train(directory: Path, task: str = "masked_lm", updates: int = 6, **override
     classify = task == "sentence_prediction"
     dictionary(directory, _SYMBOLS)
     commands = _preprocessing(directory, classify)
-    arguments = _training(directory, directory, task, updates, overrides)
+    arguments = training_words(directory, directory, task, updates, **overrides)
     _run([*commands, ["train", arguments]])
     return directory
 
@@ -68,7 +68,7 @@ def continue_training(
     resets = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
     overrides = {"restore_file": checkpoint, **dict.fromkeys(resets, reset), **overrides}
     out = checkpoint.parent / f"{checkpoint.stem}_continued"
-    log = _run([["train", _training(data, out, task, updates, overrides)]], stock=stock)
+    log = _run([["train", training_words(data, out, task, updates, **overrides)]], stock=stock)
     steps = (line.split(" | train_inner | ") for line in log.splitlines())
     return [float(json.loads(step[1])["loss"]) for step in steps if len(step) == 2]
 
@@ -124,9 +124,8 @@ def _preprocessing(directory: Path, classify: bool) -> list[list[Any]]:
     ]
 
 
-def _training(
-    data: Path, out: Path, task: str, updates: int, overrides: Mapping[str, Any]
-) -> list[str]:
+def training_words(data: Path, out: Path, task: str, updates: int, **overrides: Any) -> list[str]:
+    """Write the words of fairseq-train for `train` and `continue_training`."""
     flags: dict[str, Any] = {
         "task": task,
         "criterion": task,

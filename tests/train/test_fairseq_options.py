@@ -1,0 +1,222 @@
+"""Commands and yaml files of fairseq's recipes, as they stand in its READMEs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_models import small_roberta
+
+from roberta_hub import load_model
+from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.train.config import compose
+from roberta_hub.train.data.indexed_files import IndexedWriter
+from roberta_hub.train.fairseq_options import DEFAULTS, OPTIONS, as_overrides, table, translate
+from roberta_hub.train.run import command
+from roberta_hub.train.settings import Config
+
+ROOT = Path(__file__).resolve().parents[2]
+FINETUNING = (
+    "--dropout 0.1 --attention-dropout 0.1 --weight-decay 0.01 --optimizer adam "
+    "--adam-betas '(0.9, 0.98)' --adam-eps 1e-06 --lr-scheduler polynomial_decay --lr 1e-05 "
+    "--reset-optimizer --reset-dataloader --reset-meters --no-epoch-checkpoints "
+    "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric --seed 1 "
+    "--restore-file /path/to/roberta/model.pt --arch roberta_large --max-positions 512 "
+)
+
+
+def composed(words: str) -> tuple[Config, list[str]]:
+    settings, said = translate(shlex.split(words))
+    return compose(as_overrides(settings)), said
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("IMDB-bin/input0/dict.txt", "IMDB-bin/input0/valid.idx", "WSC/val.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_the_command_of_imdb(there: Path) -> None:
+    config, said = composed(
+        "CUDA_VISIBLE_DEVICES=0 fairseq-train IMDB-bin/ --task sentence_prediction --init-token 0 "
+        "--separator-token 2 --criterion sentence_prediction --classification-head-name imdb_head "
+        "--num-classes 2 --total-num-update 7812 --warmup-updates 469 --max-epoch 10 "
+        "--batch-size 8 --max-tokens 4400 --required-batch-size-multiple 1 --update-freq 4 "
+        "--fp16 --fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128 "
+        "--shorten-method truncate --find-unused-parameters --clip-norm 0.0 " + FINETUNING
+    )
+    assert (config.task.name, config.task.head) == ("classification", "imdb_head")
+    assert config.task.options == {"truncate": True, "max_length": 512}
+    assert (config.data.train, config.data.valid) == ("IMDB-bin/", "IMDB-bin/valid")
+    assert (config.model, config.pretrained, config.restore) == (
+        "/path/to/roberta/model.pt", True, False
+    )  # fmt: skip
+    own = config.optimizer
+    assert (own.lr, own.betas, own.eps, own.weight_decay) == (1e-5, [0.9, 0.98], 1e-6, 0.01)
+    assert (own.warmup_updates, own.total_updates, own.decay) == (469, 7812, "fairseq")
+    batch = config.batch
+    assert (batch.batch_size, batch.max_tokens, batch.update_freq, batch.multiple) == (
+        8,
+        4400,
+        4,
+        1,
+    )
+    assert (config.loop.max_epochs, config.loop.precision) == (10, "fp16")
+    assert config.architecture == {"dropout": 0.1, "attention_dropout": 0.1}
+    assert config.output == "checkpoints"
+    assert said[0] == "CUDA_VISIBLE_DEVICES=0: set it before roberta-hub, as for any program"
+    assert "--num-classes: the labels of the folder say it" in said
+
+
+def test_the_commands_of_wsc_and_commonsense_qa(there: Path) -> None:
+    config, _ = composed(
+        "fairseq-train WSC/ --valid-subset val --fp16 --ddp-backend legacy_ddp --user-dir wsc "
+        "--task wsc --criterion wsc --wsc-cross-entropy --bpe gpt2 --warmup-updates 250 "
+        "--total-num-update 2000 --batch-size 16 --max-update 2000 --log-format simple "
+        "--log-interval 100 --no-last-checkpoints --no-save-optimizer-state " + FINETUNING
+    )
+    assert (config.task.name, config.data.train) == ("wsc", "WSC/train.jsonl")
+    assert config.data.valid == "WSC/val.jsonl"
+    assert config.task.options["cross_entropy"] is True
+    assert config.task.options["init_token"] is False
+    config, _ = composed(
+        "fairseq-train --fp16 --ddp-backend=legacy_ddp data/CommonsenseQA --user-dir csqa "
+        "--task commonsense_qa --init-token 0 --bpe gpt2 --criterion sentence_ranking "
+        "--num-classes 5 --warmup-updates 150 --total-num-update 3000 --max-update 3000 "
+        "--batch-size 16 " + FINETUNING
+    )
+    assert (config.task.name, config.data.format) == ("choice", "commonsense_qa")
+    assert config.data.train == "data/CommonsenseQA/train.jsonl"
+    config, _ = composed(
+        "fairseq-train winogrande_1.0/ --task winogrande --criterion winogrande "
+        "--wsc-margin-alpha 5.0 --wsc-margin-beta 0.4 --warmup-updates 2375 --max-update 23750 "
+        "--total-num-update 23750 --batch-size 32 " + FINETUNING
+    )
+    assert config.task.options["margin_alpha"] == 5.0
+
+
+def test_race_is_refused_with_the_recipe_that_reads_its_files() -> None:
+    with pytest.raises(InputError, match=r"sentence_ranking cannot be had here; finetune=race"):
+        translate(shlex.split("race-bin --task sentence_ranking --criterion sentence_ranking"))
+
+
+YAML = """# @package _group_
+common: {fp16: true, log_format: json, log_interval: 200}
+checkpoint: {no_epoch_checkpoints: true}
+task: {_name: masked_lm, data: '???', sample_break_mode: complete, tokens_per_sample: 512}
+criterion: masked_lm
+dataset: {batch_size: 16, ignore_unused_valid_subsets: true}
+optimizer: {_name: adam, weight_decay: 0.01, adam_betas: "(0.9,0.98)", adam_eps: 1e-06}
+lr_scheduler: {_name: polynomial_decay, warmup_updates: 10000}
+optimization: {clip_norm: 0, lr: [0.0005], max_update: 125000, update_freq: [16]}
+model: {_name: roberta, max_positions: 512, dropout: 0.1, attention_dropout: 0.1}
+"""
+"""The settings of fairseq's base.yaml."""
+
+
+def test_the_yaml_of_pretraining(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(YAML)
+    words = f"fairseq-hydra-train -m --config-dir {tmp_path} --config-name base "
+    with pytest.raises(InputError, match=r"task\.data is not set; add task\.data=VALUE"):
+        translate(shlex.split(words))
+    config, _ = composed(f"{words} task.data=data-bin optimization.update_freq='[4]' common.fp16=0")
+    assert (config.model, config.pretrained) == ("roberta.base", False)
+    assert config.task.options == {"sentences": "complete", "block_size": 512, "unit": "fairseq"}
+    assert (config.optimizer.lr, config.optimizer.warmup_updates) == (5e-4, 10_000)
+    assert (config.batch.batch_size, config.batch.update_freq) == (16, 4)
+    assert (config.batch.order, config.batch.multiple) == ("fairseq", 8)
+    assert (config.loop.max_updates, config.loop.precision) == (125_000, "no")
+    assert config.architecture["max_positions"] == 512
+
+
+REFUSED = {
+    "--no-such-thing 5": "fairseq's option --no-such-thing is not known here; ",
+    "--max-token 5": "did you mean max_tokens",
+    "--optimizer sgd": "--optimizer sgd cannot be had here; give adam",
+    "--lr 1e-3,1e-4": "--lr 1e-3,1e-4 cannot be had here; give one number",
+    "--lr-scheduler inverse_sqrt": "there are polynomial_decay and fixed",
+    "--arch xlm": "there are roberta, roberta_base, roberta_large",
+    "--criterion adaptive_loss": "masked_lm learns with masked_lm",
+    "--mask-stdev 1.5": "task.options.unit=span masks runs of words",
+    "--shorten-method truncate": "--sample-break-mode none cuts lines",
+    "--shorten-method random_crop": "truncate cuts at the end",
+    "--freq-weighted-replacement": "tokens are drawn evenly",
+    "--best-checkpoint-metric accuracy": "add --maximize-best-checkpoint-metric",
+    "--maximize-best-checkpoint-metric": "leave out --maximize-best-checkpoint-metric",
+    "--valid-subset valid,valid1": "name one split",
+    "--fp16 --bf16": "exclude each other",
+    "--skip-invalid-size-inputs-valid-test": "nothing is skipped",
+    "--dropout": "--dropout needs a value",
+    "other-bin": "the data is data-bin already",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_had_is_refused_by_name(words: str) -> None:
+    with pytest.raises((InputError, UnknownNameError)) as error:
+        translate(shlex.split(f"fairseq-train data-bin --task masked_lm {words}"))
+    assert REFUSED[words] in str(error.value)
+
+
+def test_refusals_of_the_whole_command(tmp_path: Path) -> None:
+    for words, said in {
+        "--task masked_lm": "no folder of data",
+        "data-bin": "--task translation cannot be had here",
+        "data-bin --task sentence_prediction": "--init-token None cannot be had here; give 0",
+        "fairseq-hydra-train task.data=x": "needs --config-dir and --config-name",
+        f"fairseq-hydra-train --config-dir {tmp_path} --config-name no": "no.yaml: no such file",
+    }.items():
+        with pytest.raises(InputError, match=re.escape(said)):
+            translate(shlex.split(words))
+    (tmp_path / "bad.yaml").write_text("a: [")
+    with pytest.raises(InputError, match=r"bad\.yaml: "):
+        translate(["--config-dir", str(tmp_path), "--config-name", "bad"])
+
+
+def test_every_setting_that_an_option_becomes_exists() -> None:
+    from roberta_hub.train.config import _OPEN, fields
+
+    known = {*fields()}
+    named = {option.setting for option in OPTIONS.values() if option.setting} | {*DEFAULTS}
+    for setting in named:
+        assert setting in known or setting.startswith(_OPEN), setting
+
+
+def test_the_page_has_the_table_of_the_record() -> None:
+    """Anew: python -c 'from roberta_hub.train.fairseq_options import table; print(table())'."""
+    page = (ROOT / "docs/fairseq_data.md").read_text("utf-8")
+    assert table() in page
+
+
+def test_a_pasted_command_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_roberta(dropout=0.0).save(tmp_path / "start", "fairseq")
+    tokenizer = load_model(tmp_path / "start").tokenizer
+    words = tokenizer.words.nonzero().squeeze(1)[:6]
+    for split in ("train", "valid"):
+        (tmp_path / "data-bin").mkdir(exist_ok=True)
+        with IndexedWriter(tmp_path / "data-bin" / split, torch.uint16) as writer:
+            for _ in range(12):
+                writer.add(torch.tensor([*words.tolist(), 2]), [7])
+    tokenizer.dictionary.save(tmp_path / "data-bin/dict.txt", with_mask=False)
+    own = ["loop.progress=false", "output=mine", "--fairseq"]
+    theirs = (
+        "fairseq-train data-bin --task masked_lm --criterion masked_lm --restore-file "
+        "start/model.pt --reset-optimizer --sample-break-mode eos --tokens-per-sample 16 "
+        "--batch-size 4 --optimizer adam --lr 1e-3 --max-update 3 --num-workers 2 --cpu --fp16"
+    )
+    assert command([*own, *shlex.split(theirs)]) == 0
+    said = capsys.readouterr().err
+    assert "without effect: --num-workers: batches are made" in said
+    assert "the same as: train optimizer.lr=0.001" in said
+    assert (tmp_path / "mine/last").is_dir()
+    assert (tmp_path / "mine/valid.csv").is_file()  # the folder has the split, as fairseq judges
