@@ -32,6 +32,7 @@ def answers(asked: Asked, path: Path) -> Evaluation:
         InputError: a question that cannot be read.
         UnknownNameError: the model has no span head.
     """
+    asked.takes("answers", "head")
     head = asked.head_of("span")
     examples = read_questions(path)
     unanswerable = any(not example.answers for example in examples)

@@ -122,6 +122,7 @@ def evaluate(
             "batch_tokens": batch_tokens,
             "progress": progress,
         },
+        alone=tasks is None,
     )
     asked.roberta._runner(**asked.options)  # checks them
     check_weights(asked.roberta)

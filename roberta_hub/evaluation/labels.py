@@ -83,6 +83,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
             answers with a number; or no row that can be judged.
         UnknownNameError: the model has no such head.
     """
+    asked.takes("labels", "text", "label", "labels", "head")
     roberta = asked.roberta
     head = asked.head_of("classification")
     known = roberta.head_labels(head)

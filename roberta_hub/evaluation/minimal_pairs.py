@@ -51,6 +51,7 @@ def minimal_pairs(asked: Asked, tables: Sequence[Table], name: str) -> Evaluatio
     Raises:
         InputError: a table without the columns, or no pair that can be judged.
     """
+    asked.takes("minimal_pairs")
     pairs, left = _Pairs([], [], []), LeftOut()
     for table in tables:
         _read(table, pairs, left)

@@ -98,6 +98,7 @@ def search(asked: Asked, folder: Path) -> Evaluation:
         InputError: a line that cannot be read, or judgements of queries that are not there.
         MissingExtraError: pytrec-eval-terrier is not installed.
     """
+    asked.takes("search", "split")
     try:
         import pytrec_eval
     except ImportError as error:

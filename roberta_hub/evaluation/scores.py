@@ -9,6 +9,7 @@ from roberta_hub.evaluation.labels import Columns
 from roberta_hub.evaluation.records import Evaluation
 from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.embed import similarities
+from roberta_hub.model.known_head import known_head
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank, number_in
 from roberta_hub.settings import SentenceSettings
@@ -33,9 +34,16 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
         InputError: a right answer that is no number; single texts where no head is asked; or no
             row that can be judged.
     """
+    asked.takes("scores", "text", "label", "head")
     (column, *more) = columns.labels
     if more:
         raise InputError(f"{table.name}: scores are one column, not {len(more) + 1}")
+    if head is None and asked.head is not None and asked.alone:
+        known_head(asked.roberta.model, asked.head)
+        raise InputError(
+            f"head {asked.head!r} gives labels; scores are asked of a head of regression, or of "
+            "vectors where no head is named"
+        )
     if head is None and len(columns.texts) != 2:
         raise InputError(
             f"{table.name} has single texts, and vectors are compared in pairs",

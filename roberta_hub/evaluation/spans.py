@@ -41,6 +41,7 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
         InputError: labels that the head does not know; the message lists them.
         UnknownNameError: the model has no token head.
     """
+    asked.takes("spans", "labels", "head")
     roberta, head, known = _head(asked)
     joined = OUTSIDE in known
     wanted = [
@@ -77,6 +78,7 @@ def marked_spans(asked: Asked, source: SpanTable) -> Evaluation:
         InputError: a span that cannot be read; labels that the head does not know.
         UnknownNameError: the model has no token head.
     """
+    asked.takes("spans", "text", "label", "labels", "head")
     roberta, head, known = _head(asked)
     left = Unlearnt()
     rows = checked(source.read(), left)

@@ -43,6 +43,33 @@ class Asked:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keywords of the verbs: truncate, stride, batch_tokens, progress."""
 
+    alone: bool = True
+    """Whether it is the only task; of several each takes the options that mean something to it."""
+
+    def takes(self, kind: str, *names: str) -> None:
+        """Refuse options that mean nothing to the only task.
+
+        Args:
+            kind: of the task.
+            names: of the options that it takes.
+
+        Raises:
+            InputError: another one was given.
+        """
+        given = {
+            "text": self.text,
+            "label": self.label,
+            "labels": self.labels or None,
+            "head": self.head,
+            "split": self.split,
+        }
+        odd = [name for name, own in given.items() if own is not None and name not in names]
+        if odd and self.alone:
+            raise InputError(
+                f"{odd[0]} means nothing to a task of the kind {kind!r}",
+                remedy=Remedy(f"leave {odd[0]}=... out", f"leave --{odd[0]} out"),
+            )
+
     def head_of(self, kind: HeadKind) -> str:
         """Find the head that is asked.
 

@@ -128,6 +128,8 @@ def test_refused(model: RobertaHubInterface, tmp_path: Path) -> None:
     squad(tmp_path / "dev.json", [["London"]])
     (tmp_path / "rows.csv").write_text(ROWS)
     conll(tmp_path / "x.conll")
+    (tmp_path / "pairs.csv").write_text(PAIRS)
+    write_jsonl(tmp_path / "pairs.jsonl", MINIMAL)
     (tmp_path / "folder").mkdir()
     (tmp_path / "list.json").write_text("[1, 2]")
     write_jsonl(tmp_path / "two/a.jsonl", MINIMAL)
@@ -150,12 +152,29 @@ def test_refused(model: RobertaHubInterface, tmp_path: Path) -> None:
         (model, "folder", {"kind": "search"}, r"has no judgements"),
         (model, "list.json", {}, r"list.json is of no shape"),
         (model, "nothing.csv", {}, r"no such file"),
+        (
+            model,
+            "rows.csv",
+            {"split": "dev"},
+            r"split means nothing to a task of the kind 'labels'",
+        ),
+        (
+            model,
+            "pairs.jsonl",
+            {"head": "topic"},
+            r"head means nothing .* 'minimal_pairs'; leave h",
+        ),
+        (model, "dev.json", {"labels": {"a": "b"}}, r"labels means nothing .* 'answers'"),
+        (model, "x.conll", {"text": "word"}, r"text means nothing to a task of the kind 'spans'"),
+        (model, "pairs.csv", {"head": "topic", "kind": "scores"}, r"head 'topic' gives labels; s"),
         (model, "odd.jsonl", {}, r"odd.jsonl:1: a span .*\[0, 99, 'PER'\]"),
         (model, "mixed.jsonl", {}, r"mixed.jsonl:1: tokens and ner_tags are no lists of as many"),
         (model, "numbers.jsonl", {}, r"numbers.jsonl:1: 3 is no str; words and names of tags"),
     ):
         with pytest.raises((InputError, UnknownNameError), match=said):
             evaluate(roberta, tmp_path / task, **more)
+    both = [tmp_path / "rows.csv", tmp_path / "pairs.jsonl"]  # each takes what it understands
+    assert len(evaluate(model, both, head="topic")) == 2  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"an empty list; give a table"):
         evaluate(model, [])
     with pytest.raises(InputTypeError, match=r"labels is \['a'\]; give a dict"):
