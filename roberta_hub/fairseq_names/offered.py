@@ -183,6 +183,11 @@ ELSEWHERE = {
     "fairseq.dataclass": f"its configuration; {_TRAIN}",
     "fairseq.distributed": f"training on several machines; {_TRAIN}",
     "fairseq.distributed_utils": f"training on several machines; {_TRAIN}",
+    "fairseq.examples": (
+        "recipes; roberta.disambiguate_pronoun has WSC's, and `roberta-hub train` the others "
+        "(docs/training.md)"
+    ),
+    "fairseq.file_io": "files at many places; open() and pathlib are Python's",
     "fairseq.file_utils": "its cache of downloads; roberta_hub.load_model fetches and keeps models",
     "fairseq.hub_utils": "interfaces of its translators; RobertaModel.from_pretrained loads ours",
     "fairseq.logging": f"logs of its trainer; {_TRAIN}",
@@ -193,6 +198,9 @@ ELSEWHERE = {
         "parts of the model; roberta.model has them, and register_classification_head adds heads"
     ),
     "fairseq.modules": "parts of models; roberta.model has RoBERTa's",
+    "fairseq.modules.TransformerSentenceEncoder": (
+        "RoBERTa's encoder of before 2021; roberta.model.encoder.sentence_encoder is one"
+    ),
     "fairseq.modules.TransformerSentenceEncoderLayer": (
         "RoBERTa's layer of before 2021, which converters name; roberta.save(PATH, 'huggingface') "
         "writes transformers' files"
@@ -206,8 +214,9 @@ ELSEWHERE = {
     "fairseq.scoring": f"scores of translations; {_REAL}",
     "fairseq.search": f"beam search of its translators; {_REAL}",
     "fairseq.sequence_generator": f"beam search of its translators; {_REAL}",
-    "fairseq.tasks": f"tasks of its trainer; setup_task reads a RoBERTa's dictionaries, {_TRAIN}",
+    "fairseq.tasks": f"tasks of its trainer; get_task and setup_task make a RoBERTa's, {_TRAIN}",
     "fairseq.trainer": f"its trainer; {_TRAIN}",
+    "fairseq.utils.eval": "a switch to eval mode, of 2019; utils.model_eval is the same",
     "fairseq.utils": f"tools of its trainer; {_TRAIN}",
     "fairseq_cli": _COMMANDS,
 }
