@@ -1,6 +1,6 @@
 """How good the model in the box is, and what it costs: one table, an older one beside it.
 
-    python benchmarks/tiny.py --before runs/tiny/0.1.0      # about 20 minutes on two cores
+    python benchmarks/tiny.py --before runs/tiny/0.1.0      # more than half an hour on two cores
     python benchmarks/tiny.py --model runs/tiny/last --only mnli_dev_matched,sts_b_test
     python benchmarks/tiny.py --only blimp,xquad_search         # a few of those by `evaluate`
     python benchmarks/tiny.py --wrong                       # and the 50 surest mistakes of each set
