@@ -28,7 +28,9 @@ class ForeignEngine:
         ...         return " ".join(x)
         ...     def decode(self, x):
         ...         return x.replace(" ", "")
-        >>> letters = Dictionary.from_symbols([*SPECIALS, "a", "b"])
+        >>> letters = Dictionary()
+        >>> letters.add_symbol("a"), letters.add_symbol("b")
+        (4, 5)
         >>> ForeignEngine(Letters(), letters).encode_ids("ab?")
         [4, 5, 3]
     """
