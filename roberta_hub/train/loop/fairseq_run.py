@@ -79,7 +79,8 @@ def read_run(path: Path) -> FairseqRun:
         CheckpointError: no such file, one without an optimizer, or of another optimizer than Adam.
     """
     state = load_pickle(path)
-    model = tensors(state.get("model") if isinstance(state, dict) else None, str(path))
+    limit = path.stat().st_size
+    model = tensors(state.get("model") if isinstance(state, dict) else None, str(path), limit)
     optimizer = state.get("last_optimizer_state")
     if not isinstance(optimizer, dict):
         raise _odd(path, "it has no optimizer; it was written with --no-save-optimizer-state")
@@ -164,10 +165,11 @@ def _adam(path: Path, own: object) -> dict[str, Any]:
     if not fine or own["exp_avg"].shape != own["exp_avg_sq"].shape:  # type: ignore[index]
         raise _odd(path, "its optimizer is not Adam: no exp_avg and exp_avg_sq of one shape")
     assert isinstance(own, dict)
+    moments = tensors({key: own[key] for key in MOMENTS}, str(path), path.stat().st_size)
     step = own.get("step")
     if isinstance(step, Tensor) and step.numel() == 1:
         step = int(step) if math.isfinite(float(step)) else float(step)
-    return {**own, "step": _count(path, "step", step)}
+    return {**moments, "step": _count(path, "step", step)}
 
 
 def _odd(path: Path, what: str) -> CheckpointError:
