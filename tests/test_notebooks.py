@@ -166,3 +166,15 @@ def test_printed_lines_are_joined() -> None:
     lines = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a\n", "b\n")]
     (output,) = builder.normalize(one_cell(*lines)).cells[0].outputs
     assert output.text == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("\r  0%|          | 0/3 [00:00<?]\r100%|██████████| 3/3 [00:00<00:00]\n", False),
+        ("50%|█████     | 1/2\nUserWarning: careful\n", True),
+    ],
+)
+def test_bars_are_seen_by_who_runs_it_alone(text: str, kept: bool) -> None:
+    bar = nbformat.v4.new_output("stream", name="stderr", text=text)
+    assert bool(builder.normalize(one_cell(bar)).cells[0].outputs) == kept

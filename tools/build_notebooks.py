@@ -75,7 +75,7 @@ def execute(notebook: NotebookNode, folder: Path = FOLDER, timeout: int = 300) -
 
 
 def normalize(notebook: NotebookNode) -> NotebookNode:
-    """Drop what the kernel says of itself, join printed lines, and make pictures small.
+    """Drop bars and what the kernel says of itself, join printed lines, make pictures small.
 
     Printed lines arrive in chance portions.
     """
@@ -96,8 +96,15 @@ def normalize(notebook: NotebookNode) -> NotebookNode:
             if "image/png" in (data := output.get("data", {})):
                 data["image/png"] = fewer_colours(data["image/png"])
         if cell.cell_type == "code":
-            cell.outputs = joined
+            cell.outputs = [output for output in joined if not is_progress(output)]
     return notebook
+
+
+def is_progress(output: NotebookNode) -> bool:
+    """Whether an output is bars alone: who runs the notebook sees them, who reads it need not."""
+    if output.output_type != "stream" or output.name != "stderr":
+        return False
+    return all("%|" in line for line in re.split(r"[\r\n]+", output.text) if line.strip(" \x1b[A"))
 
 
 def fewer_colours(picture: str) -> str:

@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # 2. What the model believes
+# # 1. What the model believes
 #
 # RoBERTa has read much text with some words hidden, and has learnt to guess them. What it "believes" is what such texts usually say.
 # We ask it in five ways, and then look for where it is wrong.
@@ -20,6 +20,8 @@
 # The model is `roberta.tiny`, which lies in the package. It is small and makes many mistakes: good for learning how to look. Nothing is
 # downloaded. (`.png()` makes pictures that GitHub shows, too. Without it a notebook draws the answer itself, and shows more where the
 # mouse rests on a word. Numbers are rounded.)
+#
+# Install: `pip install ".[notebooks]"` in a clone.
 
 # %%
 import roberta_hub
@@ -257,4 +259,4 @@ for asked in ("This example is {}.", "It is about {}.", "We talked about {}."):
 # - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 89.8 % for
 #   topics of eight kinds, and 76.7 % for two moods.
 #
-# Where these answers are not good enough, train a model on your own examples: that is the [next notebook](03_your_own_classifier.ipynb).
+# Where these answers are not good enough, train a model on your own examples: that is the [last notebook](03_your_own_classifier.ipynb).

@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # 1. The hub page, and what is inside
+# # 2. The hub page, and what is inside
 #
 # RoBERTa was published with fairseq, a library. fairseq's page on
 # [pytorch.org/hub](https://pytorch.org/hub/pytorch_fairseq_roberta) shows it in a few statements. Here they all run. Then we look
@@ -20,6 +20,8 @@
 #
 # The model is `roberta.tiny`, which lies in this repository: nothing is downloaded. It is small, so read its answers as those of a
 # beginner. With a network, `"roberta.large"` and `"roberta.large.mnli"` load by the same call.
+#
+# Install: `pip install ".[notebooks]"` in a clone.
 
 # %%
 from pathlib import Path
@@ -196,6 +198,7 @@ def positions(batch):
     real = batch.ne(1)
     return real.cumsum(1) * real + 1  # a sum along the row counts real tokens only
 
+
 # %%
 import matplotlib.pyplot as plt
 
@@ -259,6 +262,7 @@ def bank(text):  # (layers, numbers): the vector of " bank" in each layer
         states = roberta.extract_features(roberta.encode(text), return_all_hiddens=True)
     return torch.cat(states)[:, place]
 
+
 # %%
 vectors = [bank(text) for text in banks]
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -301,4 +305,4 @@ roberta.attention(text, layer=-1).png()
 #
 # Weights are what a layer mixes by. They are *not* a reason for an answer ([Jain and Wallace 2019](https://arxiv.org/abs/1902.10186)).
 # To ask what an answer depends on, change the text and ask again. That is what `explain` does, in the
-# [next notebook](02_what_it_believes.ipynb).
+# [first notebook](01_what_it_believes.ipynb).
