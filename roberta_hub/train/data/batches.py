@@ -117,7 +117,8 @@ def plan_epoch(
     _check(lengths, max_tokens, batch_size, update_freq, world)
     sizes = _tensor(lengths)
     order = torch.randperm(len(sizes), generator=_generator(seed, epoch, "order"))
-    order = order[sizes[order] > 0]
+    if not sizes.all():
+        order = order[sizes[order] > 0]
     if batch_size is None:
         assert max_tokens is not None  # _check
         order = _together(order, sizes, max_tokens)

@@ -264,10 +264,12 @@ def _shards(
 def _trained(blocks: Blocks, longest: int) -> array[int]:
     """Count the tokens of each block, 0 where the model cannot take it: fairseq skips those too."""
     sizes = blocks.sizes()
-    over = [number for number, size in enumerate(sizes) if size > longest]
-    for number in over:
-        sizes[number] = 0
-    if over:
+    if not sizes:
+        return sizes
+    counts = torch.frombuffer(sizes, dtype=torch.int32)  # the same numbers, not a copy
+    over = counts.gt(longest).nonzero()[:, 0]
+    if len(over):
+        counts[over] = 0
         warnings.warn(
             f"left out {len(over):,} of {len(sizes):,} blocks, lines of more tokens than the "
             f"{longest} that the model takes, as fairseq does; task.options.sentences=full or doc "
