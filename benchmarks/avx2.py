@@ -88,7 +88,7 @@ def ways(size: str, folder: Path) -> dict[str, engines.Engine]:
     model(size).save(folder, format="huggingface")
     for name in peers:
         if find_spec(MODULES[name]):
-            kinds = ["float32", "int8", *(["int8 calibrated"] if name == "OpenVINO" else [])]
+            kinds = ["float32", "int8", *(["int8, calibrated"] if name == "OpenVINO" else [])]
             for kind in kinds:
                 end = "" if kind == "float32" else f", {kind}"
                 found[name + end] = engines.in_batches(PEERS[name][0](folder, kind))

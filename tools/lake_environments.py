@@ -40,6 +40,7 @@ ENVIRONMENTS = {
         "datasets",
     ],
     "fastembed": ["fastembed>=0.7"],
+    "llama": ["llama-cpp-python>=0.3.16", "gguf>=0.17"],  # built by g++ and cmake, some minutes
     "mteb": ["mteb>=2.3", "torchmetrics>=1.4"],
 }
 """What each has of its own; engines of lakes need no more of Ray than its core."""

@@ -254,9 +254,9 @@ def onnxruntime(folder: Path, dtype: str) -> Encode:
 
 
 def openvino(folder: Path, dtype: str) -> Encode:
-    """OpenVINO in "float32", "bfloat16", "int8", "int8 calibrated" or "as it comes".
+    """OpenVINO in "float32", "bfloat16", "int8", "int8, calibrated" or "as it comes".
 
-    "int8" has compressed weights and activations quantized as they come, "int8 calibrated" fixed
+    "int8" has compressed weights and activations quantized as they come, "int8, calibrated" fixed
     ranges of activations from texts, as sentence-transformers' page says; as it comes it chooses
     dtype, hint and threads, and bfloat16 where the CPU has instructions for it.
     """
@@ -276,7 +276,7 @@ def openvino(folder: Path, dtype: str) -> Encode:
         with contextlib.redirect_stdout(io.StringIO()):
             model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 1 << 16  # one scale a token
-    if dtype == "int8 calibrated":
+    if dtype == "int8, calibrated":
         model = _calibrated(model, folder)
     compiled = core.compile_model(model, "CPU", {} if dtype == "as it comes" else settings)
 
@@ -355,7 +355,7 @@ MAKERS: dict[str, Callable[[roberta_hub.RobertaHubInterface, Path], Encode]] = {
     "ONNX Runtime, int8": lambda _, folder: onnxruntime(folder, "int8"),
     "OpenVINO, bfloat16": lambda _, folder: openvino(folder, "bfloat16"),
     "OpenVINO, int8": lambda _, folder: openvino(folder, "int8"),
-    "OpenVINO, int8 calibrated": lambda _, folder: openvino(folder, "int8 calibrated"),
+    "OpenVINO, int8, calibrated": lambda _, folder: openvino(folder, "int8, calibrated"),
     "CTranslate2, int8": lambda _, folder: ctranslate2(folder, "int8"),
 }
 """How each is made: from our model, or from the folder in which it stands as Hugging Face's

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import Callable
@@ -53,7 +54,7 @@ def sentence_transformers(folder: Path, backend: str, kind: str) -> Embed:
         settings = {"file_name": "onnx/model.onnx", "provider": "CPUExecutionProvider"}
         if kind == "int8":
             settings["file_name"] = str(quantized(folder).relative_to(folder))
-    if backend == "openvino" and kind == "int8 calibrated":
+    if backend == "openvino" and kind == "int8, calibrated":
         settings = {"file_name": "openvino/openvino_model_qint8_quantized.xml"}
     elif backend == "openvino":
         settings = {"file_name": "openvino/openvino_model.xml"}
@@ -153,10 +154,22 @@ def fastembed(folder: Path, kind: str) -> Embed:
     return lambda texts: np.stack(list(model.embed(texts, **settings)))
 
 
+def llama(folder: Path) -> Embed:
+    """llama.cpp in q8_0, as it comes but for its threads."""
+    from llama_cpp import Llama
+
+    path = folder.parent / "q8_0.gguf"
+    if not path.exists():
+        write = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools/write_gguf.py"))
+        write["write"](folder, path, "q8_0")
+    model = Llama(str(path), embedding=True, verbose=False, n_threads=CORES, n_threads_batch=CORES)
+    return lambda texts: np.array(model.embed(texts, normalize=True))
+
+
 KINDS = {
     "torch": ("as it comes", "float32", "bfloat16"),
     "ONNX": ("as it comes", "float32", "int8"),
-    "OpenVINO": ("as it comes", "float32", "bfloat16", "int8", "int8 calibrated"),
+    "OpenVINO": ("as it comes", "float32", "bfloat16", "int8", "int8, calibrated"),
 }
 """What each backend is measured in."""
 _KINDS = KINDS["OpenVINO"]
@@ -166,6 +179,7 @@ ENGINES: dict[str, tuple[str | None, Callable[[Path], Embed]]] = {
     "roberta_hub, bfloat16": (None, lambda folder: roberta(folder, "bfloat16")),
     "roberta_hub, int8": (None, lambda folder: roberta(folder, "int8")),
     "roberta_hub, auto": (None, lambda folder: roberta(folder, "auto")),
+    "llama.cpp, int8": ("llama", llama),
 }
 """Each engine: the environment of tools/lake_environments.py it runs in, and what makes it."""
 for _kind in _KINDS:
@@ -176,7 +190,7 @@ for _kind in _KINDS:
                 f"sentence_{_name.lower()}",
                 lambda folder, b=_backend, k=_kind: sentence_transformers(folder, b, k),
             )
-    if _kind not in ("bfloat16", "int8 calibrated"):
+    if _kind not in ("bfloat16", "int8, calibrated"):
         ENGINES[f"fastembed{_end}"] = ("fastembed", lambda folder, k=_kind: fastembed(folder, k))
 
 

@@ -47,7 +47,7 @@ def fields(kind: type = Config, prefix: str = "") -> Iterator[str]:
     """List the dotted names of all settings.
 
     Example:
-        >>> [name for name in fields() if name.startswith("batch.")]
+        >>> [name for name in fields() if name.startswith("batch.")][:4]
         ['batch.max_tokens', 'batch.batch_size', 'batch.update_freq', 'batch.warmup_updates']
     """
     parts = {"data": DataConfig, "task": TaskConfig, "optimizer": OptimizerConfig}

@@ -10,6 +10,7 @@ import itertools
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -357,7 +358,7 @@ def precision_faults() -> list[Fault]:
     for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
         found += [
             Fault(name, f"has weights in {name}", _rounded(_through(dtype), _ALL)),
-            Fault(name, f"multiplies in {name}", _multiplied(dtype)),
+            Fault(name, f"multiplies in {name}", _multiplied(_through(dtype))),
             Fault(name, f"computes in {name}", _computed(dtype)),
         ]
     found += [
@@ -370,9 +371,14 @@ def precision_faults() -> list[Fault]:
             ("weights and embeddings, a scale and a zero for each", _with_zero, _TABLES),
         )
     ]
+    # llama.cpp's: q8_0, and its functions of one number.
+    said = "has 8-bit weights and inputs, a scale for each 32 of them"
+    found.append(Fault("int8", said, _multiplied(_by_blocks)))
+    found.append(Fault("float16", "looks activations up in a table of float16", _looked_up))
     return found
 
 
+_BLOCK = 32
 _MATRICES = (nn.Linear,)
 _TABLES = (nn.Linear, nn.Embedding)
 _ALL = (nn.Linear, nn.Embedding, nn.LayerNorm)
@@ -409,9 +415,18 @@ def _rounded(rounding: Rounding, kinds: tuple[type[nn.Module], ...]) -> Remake:
     return _model(edit)
 
 
-def _multiplied(dtype: torch.dtype) -> Remake:
+def _by_blocks(values: Tensor) -> Tensor:
+    if values.size(-1) % _BLOCK:
+        return values
+    blocks = values.view(*values.shape[:-1], -1, _BLOCK)
+    scale = blocks.abs().amax(-1, keepdim=True) / 127
+    whole = (blocks / scale.clamp(min=1e-30)).round()
+    rounded: Tensor = whole * scale.half().to(scale.dtype)
+    return rounded.flatten(-2)
+
+
+def _multiplied(rounding: Rounding) -> Remake:
     """Round the two factors of each product, as matrix units do; the sums stay exact."""
-    rounding = _through(dtype)
 
     def edit(model: Roberta) -> None:
         for module in model.transformer.modules():
@@ -420,6 +435,20 @@ def _multiplied(dtype: torch.dtype) -> Remake:
                 module.register_forward_pre_hook(lambda _, given: (rounding(given[0]),))
 
     return _model(edit)
+
+
+def _looked_up(setup: Setup) -> Setup:
+    def edit(model: Roberta) -> None:
+        for layer in model.transformer.layers:
+            function = cast(Rounding, layer.activation_fn)
+            layer.activation_fn = _of_float16(function)  # type: ignore[assignment]
+
+    return _model(edit)(setup)
+
+
+def _of_float16(function: Rounding) -> Rounding:
+    half = _through(torch.float16)
+    return lambda x: half(function(half(x)))
 
 
 def _computed(dtype: torch.dtype) -> Remake:

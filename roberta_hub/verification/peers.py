@@ -98,7 +98,7 @@ def _at(place: str, setup: Setup) -> Peer:
     if path.suffix.lower() == ".onnx" and os.path.isfile(path):
         return _onnx(path, setup)
     if path.suffix.lower() == ".gguf" and os.path.isfile(path):
-        return _gguf(path)
+        return _gguf(path, setup)
     if os.path.isdir(path):
         return _folder(path, setup)
     what = "is no file or folder" if not os.path.exists(path) else "is no .onnx and no .gguf file"
@@ -332,11 +332,13 @@ def _answer_of(outputs: Sequence[Any], setup: Setup, path: Path) -> tuple[Any, E
 # ---- GGUF ----
 
 
-def _gguf(path: Path) -> Peer:
+def _gguf(path: Path, setup: Setup) -> Peer:
+    """Whether vectors get length 1 is what the caller asks, and not in the file."""
     package = _need("llama-cpp-python", f"running {path}")
     model = package.Llama(model_path=str(path), embedding=True, verbose=False)
+    normalize = setup.settings.normalize
 
     def vectors(texts: Sequence[str]) -> list[Tensor]:
-        return _rows([model.embed(text, normalize=False) for text in texts], len(texts))
+        return _rows([model.embed(text, normalize=normalize) for text in texts], len(texts))
 
     return Peer(str(path), _called("llama-cpp-python"), vectors=vectors)

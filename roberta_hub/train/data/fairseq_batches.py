@@ -45,7 +45,7 @@ def plan_as_fairseq(
 
     Example:
         >>> list(plan_as_fairseq([3, 5, 3, 4, 3], 8, seed=1, epoch=0, by_length=True))
-        [[[4, 2]], [[3]], [[0]], [[1]]]
+        [[[1]], [[2, 3]], [[0, 4]]]
     """
     try:
         import numpy as np

@@ -69,7 +69,7 @@ def preprocess_text(
         >>> _ = (work / "a.txt").write_text("Hello world!\n\nHello.\n")
         >>> sources = {"train": [str(work / "a.txt")]}
         >>> preprocess_text(sources, work / "data-bin", Tokenizer.shipped())
-        {'train': (3, 7)}
+        {'train': (3, 8)}
         >>> [ids.tolist() for ids in open_indexed(work / "data-bin" / "train").examples()]
         [[31414, 232, 328, 2], [2], [31414, 4, 2]]
     """
