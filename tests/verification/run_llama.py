@@ -1,4 +1,4 @@
-"""Writes a folder's model as GGUF and prints what `verify` finds of llama.cpp; see test_llama.py.
+"""Writes a model as GGUF and prints what `verify` finds of llama.cpp; see test_other_runtimes.py.
 
 python run_llama.py FOLDER PLACE
 """
