@@ -52,7 +52,7 @@ def _origin(installed: Distribution | None) -> dict[str, Any]:
 
 
 def _place(origin: dict[str, Any], extra: str) -> str | None:
-    """What pip is told to install; None where nothing was recorded, or it is gone."""
+    """What pip installs; None where nothing was recorded, or it is gone."""
     url = origin.get("url")
     if not isinstance(url, str):
         return None

@@ -566,8 +566,8 @@ class RobertaHubInterface(nn.Module):
         A word gets the label that the head gives its first piece. "B-" and "I-" labels of
         neighbours are merged to one span. Texts are cut as they were for the head's training: as
         treebanks do it, or into smaller parts for a head that `fit` trained; `word_rules` says it.
-        A text without blanks is cut too: at brackets, colons and the like, and in Chinese, Thai and
-        other scripts without spaces as the model's pieces are.
+        A text without blanks is cut too: at brackets, colons and similar signs, and in Chinese,
+        Thai and other scripts without spaces as the model's pieces are.
         The labels of `fit`'s parts are those that are likeliest together if each span is whole.
 
         Args:
@@ -1886,7 +1886,7 @@ class RobertaHubInterface(nn.Module):
 
 
 def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> VerbModel:
-    """Put together what of a model the verbs ask.
+    """Collect what the verbs ask of a model.
 
     Args:
         roberta: the model.

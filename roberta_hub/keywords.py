@@ -20,7 +20,7 @@ def checks_keywords(cls: Class) -> Class:
     """Make a class's public methods check their keywords, and say which argument is missing.
 
     Keywords are checked before Python binds the arguments. So `zero_shot(texts,
-    candidate_labels=...)` is told to say `labels`, and not that an argument is missing.
+    candidate_labels=...)` fails with the word `labels`, and not with a missing argument.
     """
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):

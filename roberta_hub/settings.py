@@ -512,7 +512,7 @@ class ZeroShotSettings:
     """
 
     by: Way = "entailment"
-    """What `zero_shot` asks unless it is told."""
+    """What `zero_shot` asks by default."""
     scale: float = 19.0
     """By meaning alone, a cosine times this is a logit."""
     weight: float = 90.0

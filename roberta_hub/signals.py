@@ -76,7 +76,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Hold Ctrl-C, SIGTERM and SIGHUP back until the block ends, which is done in one go.
+    """Hold Ctrl-C, SIGTERM and SIGHUP back until the block ends.
 
     Example:
         >>> with held_back():

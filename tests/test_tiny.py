@@ -50,7 +50,7 @@ def test_it_is_the_default_and_in_float32(tiny):
 
 
 def test_vectors_are_of_texts_behind_a_blank(tiny):
-    """Without it a first word in small letters would be the middle of a word."""
+    """Without it a first word in lower case would be the middle of a word."""
     texts = ["yesterday it rained", "Yesterday it rained.", "stocks fell"]
     vectors = tiny.embed(texts)
     bare = tiny.embed(texts, prompt="")

@@ -116,8 +116,8 @@ SHIPPED = ("distil/best", "distil/last", "balanced/best", "balanced/last")
 73.1 %, the mean of both 73.4 %."""
 PROMPTS, DEFAULT_PROMPT = {"query": " ", "document": " "}, "document"
 """A blank before each text that becomes a vector. Without one RoBERTa's pieces take a text's first
-word for the middle of a word, most of all in small letters. The vectors of the held-out pairs'
-sentences have with it a mean cosine of 0.945 with MiniLM's (0.942), in small letters of 0.932
+word for the middle of a word, most of all in lower case. The vectors of the held-out pairs'
+sentences have with it a mean cosine of 0.945 with MiniLM's (0.942), in lower case of 0.932
 (0.923)."""
 SMALL = ["batch.max_tokens=1024", "batch.update_freq=2"]
 BF16 = ["loop.precision=bf16", "batch.max_tokens=4096", "batch.update_freq=1"]

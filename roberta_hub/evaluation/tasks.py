@@ -1,4 +1,4 @@
-"""What a task is told, and what a text or label that is missing makes of its row."""
+"""Options of a task, and what a text or label that is missing makes of its row."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def get_task(name: str) -> TaskClass:
 
 
 def register_bpe(name: str, dataclass: Any = None) -> Callable[[type], type]:
-    """Let `build_bpe` make an engine of one's own by its name; decorates its class.
+    """Let `build_bpe` make a caller's own engine by its name; decorates its class.
 
     Args:
         name: of the engine.

@@ -210,7 +210,7 @@ ELSEWHERE = {
     "fairseq.options": _COMMANDS,
     "fairseq.pdb": "a debugger for several processes; breakpoint() is Python's",
     "fairseq.progress_bar": f"progress of its trainer; {_TRAIN}",
-    "fairseq.registry": f"registers for classes of one's own; {_TRAIN}",
+    "fairseq.registry": f"registers for classes of your own; {_TRAIN}",
     "fairseq.scoring": f"scores of translations; {_REAL}",
     "fairseq.search": f"beam search of its translators; {_REAL}",
     "fairseq.sequence_generator": f"beam search of its translators; {_REAL}",

@@ -67,7 +67,7 @@ def embed(
         hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
         width = whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
     if settings.lower_case:
-        runner = dataclasses.replace(runner, tokenizer=runner.tokenizer.in_small_letters)
+        runner = dataclasses.replace(runner, tokenizer=runner.tokenizer.in_lowercase)
     if prompt:
         texts = [_with_prompt(text, prompt) for text in texts]
     windows, firsts, which = runner.encode(texts)

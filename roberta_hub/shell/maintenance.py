@@ -88,7 +88,7 @@ def download(names: Sequence[str], force: bool, update: bool, revision: str | No
     "--optimizer",
     is_flag=True,
     help="Of a run's folder to fairseq: its optimizer, updates and place in the data too, in "
-    "checkpoint_last.pt, which fairseq-train goes on from.",
+    "checkpoint_last.pt, which fairseq-train continues from.",
 )
 def convert(
     source: str, target: str, form: str, head: str | None, adapter: bool | None, optimizer: bool

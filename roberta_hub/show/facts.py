@@ -58,7 +58,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Note:
-    """A line of text in small letters: a legend, a sum, or what was left out."""
+    """A line of small text: a legend, a sum, or what was left out."""
 
     text: str
 

@@ -24,7 +24,7 @@ def check_text(text: Any) -> None:
 
 
 def check_surrogates(text: str) -> None:
-    """Refuse what tiktoken would replace without a word."""
+    """Refuse what tiktoken would replace silently."""
     if text.isascii():  # known without a look at the characters
         return
     try:

@@ -36,7 +36,7 @@ class ForeignEngine:
     """
 
     batch_encoder: JoinedBatch | None = None
-    settings: Mapping[str, object] = {"tokenizer_class": "an engine of one's own"}
+    settings: Mapping[str, object] = {"tokenizer_class": "an engine of the caller's own"}
 
     def __init__(self, engine: Any, dictionary: Dictionary) -> None:
         self.engine, self._dictionary = engine, dictionary

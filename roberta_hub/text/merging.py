@@ -78,7 +78,7 @@ class Merger:
         return ranks if self._numbers is None else [self._numbers[rank] for rank in ranks]
 
     def encode_joined(self, text: str) -> array[int]:
-        """Turn many sentences, with marks around each, into numbers in one go.
+        """Turn many sentences, with marks around each, into numbers at once.
 
         One call for many short sentences is faster than many calls, and other threads run
         meanwhile. The caller sees to it that no sentence holds a mark, and that none is longer than

@@ -21,10 +21,10 @@ from roberta_hub.keywords import unknown_attribute
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.lowercase import in_lowercase
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
-from roberta_hub.text.small_letters import in_small_letters
 from roberta_hub.text.with_added import WithAddedTokens
 
 
@@ -119,9 +119,9 @@ class Tokenizer:
         return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols]
 
     @functools.cached_property
-    def in_small_letters(self) -> Tokenizer:
-        """The same, which reads what is between added tokens in small letters."""
-        return Tokenizer(in_small_letters(self.engine), self.dictionary, self.layout)
+    def in_lowercase(self) -> Tokenizer:
+        """The same, which reads what is between added tokens in lower case."""
+        return Tokenizer(in_lowercase(self.engine), self.dictionary, self.layout)
 
     @functools.cached_property
     def words(self) -> Tensor:

@@ -212,7 +212,7 @@ class WordPieceTable:
     switches: Mapping[str, bool | None] = field(default_factory=dict)
     """What it says of lower case, accents and ideographs, by tokenizer_config.json's names."""
     small: bool = False
-    """In small letters before all else, as sentence-transformers has it."""
+    """In lower case before all else, as sentence-transformers has it."""
     longest_word: int = LONGEST_WORD
     """Characters of a word; a longer one is unknown."""
     clean_up: bool = True

@@ -10,7 +10,7 @@ character keeps its ids whatever Unicode says of it later.
     punctuation   each a word of its own
     marks         accents and vowel signs, which `strip` takes away
     order         combining characters by their canonical place (Unicode 3.11)
-    lower         small letters, each character for itself: 'Σ' is always 'σ'
+    lower         lower case, each character for itself: 'Σ' is always 'σ'
     decomposed    letters with their accents apart (NFD), but for Hangul
     accents       what ALBERT's tokenizers leave out: every mark (Mn, Mc, Me)
     compatible    what NFKD makes of a character, where NFD makes something else
@@ -95,7 +95,7 @@ class Fold(dict[int, str]):
     side.
 
     Args:
-        lower: in small letters.
+        lower: in lower case.
         strip: accents go. The text is taken apart for that, Hangul too.
         chinese: ideographs are words.
 

@@ -39,7 +39,7 @@ class Cleaning:
     """
 
     do_lower_case: bool = True
-    """Capitals become small letters, each for itself."""
+    """Capitals become lower case, each for itself."""
     keep_accents: bool = False
     """Accents and vowel signs stay, and no character is decomposed (NFKD)."""
     remove_space: bool = True

@@ -51,7 +51,7 @@ from roberta_hub.text.with_added import added_symbol, with_tokens
 UNIGRAM_FILES = (FILE, "spiece.model", "sentencepiece.model")
 """What a `.model` file is called."""
 _BEGINNINGS = {"xlmroberta": XLM_R, "camembert": CAMEMBERT, "albert": ALBERT}
-"""How tokenizer_class and model_type begin, in small letters and without hyphens."""
+"""How tokenizer_class and model_type begin, in lower case and without hyphens."""
 CLASSES = ("XLMRobertaTokenizer", "CamembertTokenizer", "AlbertTokenizer")
 """transformers' classes that read them."""
 _CLEANING = ("do_lower_case", "keep_accents")

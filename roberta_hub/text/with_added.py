@@ -143,7 +143,7 @@ class WithAddedTokens:
     def _between(self, own: NormalizedText, outer: NormalizedText) -> NormalizedText:
         """Return a part between tokens as it was before it was read, for it is read once more.
 
-        Small letters before a character map ("℃") are others when they are read again. A part that
+        Lower case before a character map ("℃") is another when it is read again. A part that
         does not begin or end where a character does stays as it was read.
         """
         before = outer.part(*own.origin(0, len(own.text)))

@@ -191,7 +191,7 @@ class WordPiece:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) in characters of each piece; one that is unknown covers its word.
 
-        An accent that goes belongs to the letter before it.
+        An accent that goes belongs to the character before it.
 
         Example:
             >>> names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "de", "##ja"]
@@ -228,7 +228,7 @@ class WordPiece:
         return len(self.names[number]) - (0 if first else len(PREFIX))
 
     def normalized(self, text: str) -> NormalizedText:
-        """In small letters and without accents, as far as the rules say so.
+        """In lower case and without accents, as far as the rules say so.
 
         Example:
             >>> WordPiece(Specials().names).normalized("Déjà-vu").text

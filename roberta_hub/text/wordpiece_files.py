@@ -213,7 +213,7 @@ def _uncased(names: Sequence[str], folder: Folder) -> bool:
     reason = (
         "no piece has a capital" if capital is None else f"{capital[:40]!r} is among its pieces"
     )
-    kind = "uncased: texts are read in small letters" if capital is None else "cased"
+    kind = "uncased: texts are read in lower case" if capital is None else "cased"
     warnings.warn(
         f"{folder} does not say do_lower_case; {reason}, so it is taken for {kind}. Write "
         f'{{"do_lower_case": {str(capital is None).lower()}}} into its tokenizer_config.json to '

@@ -29,7 +29,7 @@ class Rules:
     """
 
     lower: bool = True
-    """In small letters: the vocabulary is uncased."""
+    """In lower case: the vocabulary is uncased."""
     strip_accents: bool | None = None
     """Accents go; None: where letters become small."""
     chinese: bool = True

@@ -148,7 +148,7 @@ OPTIONS: dict[str, Option] = {
     "finetune_from_model": _read("`model`"),
     "reset_optimizer": _read("`restore=false`", flag=True),
     "reset_lr_scheduler": _read("`restore=false`", flag=True),
-    "reset_meters": _nothing("meters begin anew", flag=True),
+    "reset_meters": _nothing("meters begin again", flag=True),
     "reset_dataloader": _read("`restore=false`", flag=True),
     "best_checkpoint_metric": _read("`task.metric`"),
     "maximize_best_checkpoint_metric": _read("must fit the metric", flag=True),

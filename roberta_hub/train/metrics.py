@@ -179,9 +179,9 @@ def squad_score(
     Args:
         answered: what the model says; "" is no answer.
         answers: the right ones; of a question without one, none.
-        unanswerable: True: as SQuAD 2.0's script, which leaves out right answers without a word,
+        unanswerable: True: as SQuAD 2.0's script, which leaves out right answers that have no word,
             and takes a question that has no other for one without an answer. False: as SQuAD 1.1's,
-            to which F1 of an answer without a word is 0.
+            to which F1 of an answer that has no word is 0.
 
     Example:
         >>> squad_score("the cat", ["cat", "a dog"], unanswerable=False)

@@ -17,7 +17,7 @@ from roberta_hub.train.loop.fairseq_run import optimizer_of_fairseq
 from roberta_hub.train.loop.state import find_state, is_sharded, load_state, put_weights
 
 CHECKPOINT = "checkpoint_last.pt"
-"""The file that fairseq-train goes on from, in its folder of checkpoints."""
+"""The file that fairseq-train continues from, in its folder of checkpoints."""
 CRITERIA = {
     "masked_lm": "MaskedLmLoss",
     "classification": "SentencePredictionCriterion",

@@ -77,8 +77,8 @@ def text_faults(setup: Setup, *, prompts: bool = True) -> list[Fault]:
             _with_control_words,
             by_design=True,
         ),
-        Fault("casing", "reads texts in small letters", changed(str.lower)),
-        Fault("casing", "keeps capitals, which our model reads as small letters", asked=str.lower),
+        Fault("casing", "reads texts in lower case", changed(str.lower)),
+        Fault("casing", "keeps capitals, which our model reads as lower case", asked=str.lower),
         Fault("accents", "takes accents off letters", changed(fold)),
         Fault("accents", "keeps accents, which our model takes off letters", asked=fold),
         Fault(

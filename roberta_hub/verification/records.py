@@ -62,7 +62,7 @@ class Finding:
     def explained(self) -> float | None:
         """Part of the difference that this explains, 0 to 1; None: it is no matter of distance.
 
-        What else a peer rounds is nobody's to repeat, so that of a precision nothing is said.
+        What else a peer rounds cannot be repeated here, so that a precision has no such share.
         """
         is_far = self.stage != "ids" and self.name not in ("unknown", "refused")
         if not is_far or self.kind == "precision":

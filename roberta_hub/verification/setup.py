@@ -146,7 +146,7 @@ def setup_of(roberta: RobertaHubInterface) -> Setup:
         model.encoder.lm_head.prepared = None
     settings = roberta.sentence or SentenceSettings()
     small = settings.lower_case
-    tokenizer = roberta.tokenizer.in_small_letters if small else roberta.tokenizer
+    tokenizer = roberta.tokenizer.in_lowercase if small else roberta.tokenizer
     return Setup(model.double().eval(), tokenizer, settings, roberta.max_positions)
 
 

@@ -86,7 +86,7 @@ class Probe:
 
 
 _SPECIAL = (
-    ("the train was late again, and nobody was surprised.", "small letters"),
+    ("the train was late again, and nobody was surprised.", "lower case"),
     ("THE TRAIN WAS LATE AGAIN", "capitals"),
     ("Der Zug aus Köln war zu spät, déjà vu.", "accents"),
     ("L'ÉTÉ DERNIER, LES ÉLÈVES", "capitals with accents"),

@@ -181,7 +181,7 @@ def check_vectors(case: Case, folder: Path, peer: Any) -> None:
 
 
 def _texts(case: Case, peer: Any) -> list[Any]:
-    """Texts that no documented difference is about, also behind a prompt and in small letters."""
+    """Texts that no documented difference is about, also behind a prompt and in lower case."""
     texts: list[Any] = []
     starts = ["", "My own: ", *(prompt or "" for prompt in peer.prompts.values())]
     for text in case.texts(8):

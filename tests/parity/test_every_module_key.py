@@ -233,7 +233,7 @@ def test_a_key_that_counts(name: str, row: dict[str, Any], folder: Path, tmp_pat
 
 @pytest.mark.parametrize("kind", ["bert-cased", "gottbert", "xlm-roberta"])
 @pytest.mark.parametrize("older", [False, True])
-def test_small_letters_leave_added_words(kind: str, older: bool, tmp_path: Path) -> None:
+def test_lowercase_leave_added_words(kind: str, older: bool, tmp_path: Path) -> None:
     """Version 6 lower-cases between them; those that are normalized it finds in any letters."""
     from tokenizers import AddedToken
     from transformers import AutoTokenizer

@@ -397,7 +397,7 @@ def test_what_tokenizer_json_alone_says_of_an_albert(
 
 
 @pytest.mark.parametrize("kind", ["xlmr", "albert"])
-def test_capitals_that_a_map_makes_after_small_letters(kind: str, tmp_path: Path) -> None:
+def test_capitals_that_a_map_makes_after_lowercase(kind: str, tmp_path: Path) -> None:
     """A part beside an added word is read once, as the whole text is: "™" becomes "TM"."""
     getattr(families, f"write_{kind}")(tmp_path)
     settings = {"do_lower_case": True, "keep_accents": True} if kind == "albert" else {}

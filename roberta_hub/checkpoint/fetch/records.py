@@ -16,7 +16,7 @@ BASE_URL = "https://dl.fbaipublicfiles.com/fairseq/models"
 """Where fairseq publishes. Its own code asks over plain http; the same files are served over
 https."""
 ARCHIVES = (BASE_URL, "https://dl.gottbert.de/fairseq/models")
-"""Every server that has archives; a mirror takes the place of each."""
+"""Every server that has archives; a mirror replaces each."""
 HUGGINGFACE = "https://huggingface.co"
 """Mirror of the same weights, as safetensors."""
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"

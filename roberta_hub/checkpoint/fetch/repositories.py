@@ -114,7 +114,7 @@ def pinned(name: str) -> Repository | None:
         return None
     require_hub(name)
     note = read_note(path)
-    if note.get("name", name) != name:  # where a disk does not tell capitals from small letters
+    if note.get("name", name) != name:  # where a disk does not tell capitals from lower case
         return None
     try:
         commit, files = note["commit"], note["files"]

@@ -171,7 +171,7 @@ def _survey_zip(file: IO[bytes], size: int, found: Survey) -> None:
             found.refuse("it is a zip file whose entries overlap")
         if any(entry.filename.lower().rsplit("/", 1)[-1] == "constants.pkl" for entry in entries):
             found.refuse("it is a TorchScript program, not weights")
-        # torch does not tell capitals from small letters.
+        # torch does not tell capitals from lower case.
         pickles = [entry for entry in entries if entry.filename.lower().endswith("data.pkl")]
         if not pickles:
             found.refuse(

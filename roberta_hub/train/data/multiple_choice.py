@@ -65,7 +65,7 @@ def read_choices(
 def _race(path: Path) -> Iterator[ChoiceExample]:
     """Read RACE as fairseq's `preprocess_RACE.py` does.
 
-    The option takes the place of `_` in a question; without a `_` it follows the question.
+    The option replaces `_` in a question; without a `_` it follows the question.
     """
     files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
     for file in files:

@@ -39,7 +39,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class RegressionSettings:
-    """What a regression is told."""
+    """Options of a regression."""
 
     strength: float
     trust: float = 0.0

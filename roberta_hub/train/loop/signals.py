@@ -1,4 +1,4 @@
-"""Stops a run on Ctrl-C, SIGTERM or SIGHUP: after the update at hand; a second Ctrl-C at once."""
+"""Stops a run on Ctrl-C, SIGTERM or SIGHUP: after the current update; a second Ctrl-C at once."""
 
 from __future__ import annotations
 

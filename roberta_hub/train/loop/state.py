@@ -70,7 +70,7 @@ class State:
     generators: list[dict[str, Any]]
     """The random generators of each process."""
     identity: dict[str, Any]
-    """What must be the same when a run goes on from here."""
+    """What must be the same when a run continues from here."""
     scaler: dict[str, Any] = field(default_factory=dict)
     """fp16's loss scale."""
 

@@ -243,7 +243,7 @@ def _ids(
     seen = [prompt + text for text in texts]
     tokenizer = interface.tokenizer
     if settings.lower_case:
-        tokenizer = tokenizer.in_small_letters
+        tokenizer = tokenizer.in_lowercase
     if settings.max_length is not None:
         limit = min(settings.max_length, interface.max_positions)
         options = replace(options, max_length=min(options.max_length or limit, limit))

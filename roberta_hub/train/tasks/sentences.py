@@ -74,7 +74,7 @@ class SentenceObjective:
 
 
 def classification(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with one label for each text or pair: GLUE and the like.
+    """Build a task with one label for each text or pair: GLUE's and others.
 
     Where a column tells how likely each class is, the head learns that and not the column of
     labels (Hinton et al. 2015). The held-out set needs its labels alone.

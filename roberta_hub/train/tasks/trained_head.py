@@ -28,7 +28,7 @@ def make_head(
 ) -> tuple[str, ...]:
     """Make the head that the configuration names, or keep one of this size and these labels.
 
-    It becomes the model's own head, which verbs ask unless they are told another.
+    It becomes the model's own head, which verbs ask by default.
 
     Args:
         interface: gets the head and its label names.

@@ -1,4 +1,4 @@
-"""A subword tokenizer that reads texts in small letters, as sentence-transformers lets others."""
+"""A subword tokenizer that reads texts in lower case, as sentence-transformers lets others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class InSmallLetters:
 
     @property
     def fingerprint(self) -> str:
-        """That of `base`, in small letters."""
+        """That of `base`, in lower case."""
         return f"{self.base.fingerprint} small letters"
 
     def encode_ids(self, text: str) -> list[int]:
@@ -65,7 +65,7 @@ class InSmallLetters:
         return [small.origin(start, end) for start, end in self.base.spans(small.text)]
 
     def normalized(self, text: str) -> NormalizedText:
-        """In small letters, and then as `base` reads it."""
+        """In lower case, and then as `base` reads it."""
         small = _small(text)
         return self.base.normalized(small.text).within(small)
 
@@ -114,8 +114,8 @@ class InSmallLetters:
         return self.base.is_beginning_of_word(x)
 
 
-def in_small_letters(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
-    """Return a tokenizer that reads small letters between added tokens.
+def in_lowercase(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
+    """Return a tokenizer that reads lower case between added tokens.
 
     It is what sentence-transformers 6 makes of `do_lower_case`. A token that is normalized is found
     whatever its letters are, another one as it is written.
@@ -124,7 +124,7 @@ def in_small_letters(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
         >>> from roberta_hub.text.added_token import AddedToken
         >>> from roberta_hub.text.bpe import GPT2BPE
         >>> added = {"[E1]": AddedToken("[E1]", normalized=False), "Foo": AddedToken("Foo")}
-        >>> small = in_small_letters(WithAddedTokens(GPT2BPE.shipped(), added))
+        >>> small = in_lowercase(WithAddedTokens(GPT2BPE.shipped(), added))
         >>> small.encode("[E1]FOO [e1]")
         '[E1] Foo 685 68 16 60'
     """
