@@ -10,9 +10,8 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
 @click.command(
     epilog=examples(
         "roberta-hub preprocess corpus/*.txt --valid held-out.txt --output data-bin",
-        "roberta-hub preprocess train.tsv --valid dev.tsv --text sentence1,sentence2 --label label "
-        "--output mine-bin",
-        "roberta-hub preprocess RTE/train.tsv --valid RTE/dev.tsv --format rte --output RTE-bin",
+        "roberta-hub preprocess pairs.tsv --text a,b --label label --output pairs-bin",
+        "roberta-hub preprocess RTE/train.tsv --format rte --output RTE-bin",
     )
 )
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())

@@ -88,8 +88,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (here / "questions.csv").write_text("question,context\nWho wrote it?,Ada wrote it.\n")
     (here / "found.csv").write_text("query,text\nlate delivery,It came a week late.\n")
-    for name in ("corpus.txt", "reviews.txt"):
+    for name in ("corpus", "RTE"):
+        (here / name).mkdir()
+    for name in ("corpus.txt", "reviews.txt", "corpus/one.txt", "held-out.txt"):
         (here / name).write_text("A dog ran.\nGoal!\nThe train was late.\n")
+    (here / "pairs.tsv").write_text("a\tb\tlabel\nA dog ran.\tAn animal moved.\tyes\n")
+    (here / "RTE/train.tsv").write_text(
+        "index\tsentence1\tsentence2\tlabel\n0\tA dog ran.\tIt sat.\tnot_entailment\n"
+    )
     shutil.copy(SAMPLE, here / "model.pt")
     (here / "model.tar.gz").write_bytes(pack(*MEMBERS))
     stub = place / "bin" / "roberta-hub"
@@ -197,7 +203,7 @@ def test_it_runs(
     if "-o" in arguments:
         target = folder / "here" / arguments[arguments.index("-o") + 1]
         assert target.stat().st_size and not out
-    elif arguments[0] != "convert":
+    elif arguments[0] not in ("convert", "preprocess"):  # which write folders
         assert out
 
 
