@@ -27,6 +27,7 @@ def ids(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.device, torch.device)
     assert_type(roberta.max_positions, int)
     assert_type(roberta.args, ReadOnlyArguments)
+    assert_type(roberta.bpe, Any)
     tokens = assert_type(roberta.encode("a", "b", no_separator=True), Tensor)
     assert_type(roberta.decode(tokens), str | list[str])
     assert_type(roberta.encode_batch("a"), Tensor)
