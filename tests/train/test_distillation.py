@@ -63,7 +63,7 @@ def test_pieces_that_share_letters_belong_together(folder, tmp_path):
     teacher = task.teacher.interface.tokenizer
     student = task.interface.tokenizer
     seen = 0
-    for number, ids in enumerate(task._train.sequences([0, 1, 2, 3])):
+    for number, ids in enumerate(task._shards[0].sequences([0, 1, 2, 3])):
         row, lesson = sum(batch.packed.lengths[:number]), sum(batch.teacher_input.lengths[:number])
         lines = [student.decode(part) for part in split(ids[1:].tolist(), student.eos)]
         text = " ".join(lines)
@@ -107,7 +107,7 @@ def split(ids: list[int], eos: int) -> list[list[int]]:
 def test_a_teacher_with_the_same_pieces_gives_its_states(folder, tmp_path):
     task = make_task(compose(settings(folder, tmp_path, "student")))
     batch = task.batch([0], 0)
-    (ids,) = task._train.sequences([0])
+    (ids,) = task._shards[0].sequences([0])
     lines = split(ids[1:].tolist(), task.interface.tokenizer.eos)
     text = " ".join(task.interface.tokenizer.decode(line) for line in lines)
     states = task.teacher.states(batch)
