@@ -37,7 +37,7 @@ def of_polars(names: dict[str, Any], printed: str) -> None:
     assert names["again"].columns == ["text", "vector"]
     stored = torch.tensor(names["again"]["vector"].to_numpy())
     assert torch.equal(stored, names["roberta"].embed(names["reviews"]["text"]))
-    assert re.match(r"\[Hit\(index=\d, score=0\.\d+, text=None\)\]", printed)
+    assert re.match(r"0\.\d\d corpus\[\d\]", printed)
 
 
 def of_scikit_learn(names: dict[str, Any], printed: str) -> None:

@@ -179,7 +179,6 @@ ENGINES: dict[str, tuple[str | None, Callable[[Path], Embed]]] = {
     "roberta_hub, bfloat16": (None, lambda folder: roberta(folder, "bfloat16")),
     "roberta_hub, int8": (None, lambda folder: roberta(folder, "int8")),
     "roberta_hub, auto": (None, lambda folder: roberta(folder, "auto")),
-    "llama.cpp, int8": ("llama", llama),
 }
 """Each engine: the environment of tools/lake_environments.py it runs in, and what makes it."""
 for _kind in _KINDS:

@@ -97,6 +97,8 @@ def has_hooks(modules: Iterable[nn.Module]) -> bool:
 def has_forward_hooks(modules: Iterable[nn.Module]) -> bool:
     """Whether one of the modules has forward hooks, which see and may change what it returns.
 
+    Those of all modules, as counters and profilers set them, are not meant.
+
     Example:
         >>> layer = nn.Linear(2, 2)
         >>> handle = layer.register_forward_hook(lambda module, inputs, output: None)
@@ -104,9 +106,7 @@ def has_forward_hooks(modules: Iterable[nn.Module]) -> bool:
         True
     """
     owned = (module.__dict__ for module in modules)
-    return _has_global_hooks() or any(
-        own["_forward_hooks"] or own["_forward_pre_hooks"] for own in owned
-    )
+    return any(own["_forward_hooks"] or own["_forward_pre_hooks"] for own in owned)
 
 
 def _has_own_hooks(attributes: Mapping[str, Any]) -> bool:
