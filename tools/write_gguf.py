@@ -2,7 +2,7 @@
 
     python tools/write_gguf.py FOLDER model.gguf [q8_0]
 
-For benchmarks and tests beside llama.cpp, whose own converter is not on the package index. It wants
+For tests beside llama.cpp, whose own converter is not on the package index. It wants
 the package gguf.
 """
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import runpy
 import shutil
 import sys
 from collections.abc import Callable
@@ -152,18 +151,6 @@ def fastembed(folder: Path, kind: str) -> Embed:
     )
     settings = {} if kind == "as it comes" else {"batch_size": BATCH}
     return lambda texts: np.stack(list(model.embed(texts, **settings)))
-
-
-def llama(folder: Path) -> Embed:
-    """llama.cpp in q8_0, as it comes but for its threads."""
-    from llama_cpp import Llama
-
-    path = folder.parent / "q8_0.gguf"
-    if not path.exists():
-        write = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools/write_gguf.py"))
-        write["write"](folder, path, "q8_0")
-    model = Llama(str(path), embedding=True, verbose=False, n_threads=CORES, n_threads_batch=CORES)
-    return lambda texts: np.array(model.embed(texts, normalize=True))
 
 
 KINDS = {
