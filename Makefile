@@ -55,7 +55,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py corpus --size large --items 72
 	$(BIN)/python benchmarks/speed.py text
 	$(BIN)/python benchmarks/first_sights.py
-	$(BIN)/python tools/lake_environments.py $(VENV)/lakes sentence_torch sentence_onnx sentence_openvino fastembed
+	$(BIN)/python tools/lake_environments.py $(VENV)/lakes sentence_torch sentence_onnx sentence_openvino fastembed llama
 	ROBERTA_HUB_LAKES=$(VENV)/lakes $(BIN)/python benchmarks/small.py
 	$(BIN)/python benchmarks/reload.py
 	$(BIN)/python benchmarks/tokens.py

