@@ -12,9 +12,10 @@ from roberta_hub.arguments import one_of, path_of, path_text, short_repr, text_o
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.evaluation import answers, labels, minimal_pairs, retrieval, scores, spans
 from roberta_hub.evaluation.records import KINDS, Evaluation, Evaluations, Kind
-from roberta_hub.evaluation.tasks import Asked, check_weights
+from roberta_hub.evaluation.tasks import Asked
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
@@ -125,7 +126,7 @@ def evaluate(
         alone=tasks is None,
     )
     asked.roberta._runner(**asked.options)  # checks them
-    check_weights(asked.roberta)
+    check_weights(asked.roberta.model)
     if tasks is None:
         return _evaluate(asked, task, kind)
     return Evaluations(tuple(_evaluate(asked, each, kind) for each in tasks))

@@ -138,20 +138,6 @@ class LeftOut:
             raise InputError("; ".join((f"{task} has no rows to judge", *self.notes())))
 
 
-def check_weights(roberta: RobertaHubInterface) -> None:
-    """Refuse a model with NaN among its weights: it would be measured as one that knows nothing.
-
-    Args:
-        roberta: the model.
-
-    Raises:
-        InputError: a weight that is not finite; the message names it.
-    """
-    for name, value in roberta.model.state_dict().items():
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            raise InputError(f"the model's weight {name} holds NaN or infinity; it is damaged")
-
-
 def check_finite(answers: Sequence[float], where: Sequence[str]) -> None:
     """Refuse answers that are no numbers, as a model gives that overflows.
 

@@ -19,6 +19,7 @@ from roberta_hub.inference.batching import deduplicate
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.embed import similarities
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.rows.columns import (
     LABEL_COLUMNS,
     PAIR_COLUMNS,
@@ -81,7 +82,7 @@ def compare(
 
     Raises:
         InputError: a row without a text or label; right labels that neither model knows; a head
-            that answers with a number.
+            that answers with a number; a model with NaN among its weights.
         UnknownNameError: a column or head that is not there.
 
     Example:
@@ -95,6 +96,8 @@ def compare(
     one_of("verb", verb, _VERBS)
     names = [_name_of("old", old), _name_of("new", new)]
     models = [_loaded(old), _loaded(new)]
+    for name, model in zip(names, models, strict=True):
+        check_weights(model.model, name)
     rows = _read(table_of(table, header=header), text, label, by)
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):

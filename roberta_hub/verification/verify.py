@@ -87,7 +87,8 @@ def verify(
 
     Raises:
         InputTypeError: `b` is none of these.
-        InputError: a file, folder or server that cannot be asked, or an answer of another form.
+        InputError: a file, folder or server that cannot be asked, an answer of another form, or
+            NaN among the weights of `a`.
         MissingExtraError: a library that the peer needs is not installed.
 
     Example:
@@ -98,6 +99,7 @@ def verify(
         (True, 'same')
     """
     roberta = a if isinstance(a, RobertaHubInterface) else load_model(a)
+    check_weights(roberta.model)
     least = LEAST_COSINE if least_cosine is None else check_least_cosine(least_cosine, "auto")
     own = [] if texts is None else as_texts(texts)[0]
     setup = setup_of(roberta)

@@ -73,6 +73,8 @@ class Service:
     """Whether padding is left out of attention and mean."""
     dtype: torch.dtype = torch.float32
     noise: float = 0.0
+    width: int | None = None
+    """First numbers of a vector that are given."""
     asked: int = 0
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -112,7 +114,7 @@ class Service:
             mask = rows["attention_mask"]
         with torch.no_grad():
             states = self.model(**rows).last_hidden_state
-        vectors = self._pooled(states, mask, options.get("pooling", self.pooling))
+        vectors = self._pooled(states, mask, options.get("pooling", self.pooling))[:, : self.width]
         if options.get("normalize", self.normalize) and self.normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         return vectors.float().tolist()

@@ -199,6 +199,17 @@ def test_what_cannot_be_compared(
         roberta_hub.compare(number, number, {"text": ["a"]})
 
 
+def test_a_damaged_model_is_not_compared(
+    old: RobertaHubInterface, table: dict[str, list[str]]
+) -> None:
+    damaged = copied(old)
+    with torch.no_grad():
+        damaged.model.transformer.layers[0].fc2.bias[0] = torch.inf
+    for verb in ("classify", "embed"):
+        with pytest.raises(InputError, match=r"layers\.0\.fc2\.bias holds NaN or infinity"):
+            roberta_hub.compare(old, damaged, table, verb=verb)
+
+
 # ---- the command ----
 
 

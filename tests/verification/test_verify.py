@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import torch
 from peers_at_fault import PROMPT, Service, copied, served, with_weights
+from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
+from roberta_hub.settings import SentenceLayer
 from roberta_hub.verification.records import Verification
 
 pytest.importorskip("transformers")
@@ -60,6 +62,35 @@ def shorter(folder: Path, place: Path) -> Path:
     return copied(folder, place, tokenizer_config={"model_max_length": 128})
 
 
+def one_segment(folder: Path, place: Path) -> Path:
+    """As a server does that hands on no token types."""
+
+    def edit(weights: dict[str, torch.Tensor]) -> None:
+        (name,) = (name for name in weights if "token_type_embeddings" in name)
+        weights[name] = weights[name][:1].repeat(2, 1)
+
+    return with_weights(folder, place, edit)
+
+
+def one_separator(folder: Path, place: Path) -> Path:
+    copied(folder, place, tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast"})
+    path = place / "tokenizer.json"
+    table = json.loads(path.read_text(encoding="utf-8"))
+    parts = {"<s>": 0, "</s>": 2}
+    one, two = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    begin, end = ({"SpecialToken": {"id": name, "type_id": 0}} for name in parts)
+    table["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [begin, one, end],
+        "pair": [begin, one, end, two, end],
+        "special_tokens": {
+            name: {"id": name, "ids": [number], "tokens": [name]} for name, number in parts.items()
+        },
+    }
+    path.write_text(json.dumps(table), encoding="utf-8")
+    return place
+
+
 def other_layer(folder: Path, place: Path) -> Path:
     def edit(weights: dict[str, torch.Tensor]) -> None:
         (name,) = (name for name in weights if "layer.1.output.dense.weight" in name)
@@ -88,6 +119,8 @@ def swapped_rows(folder: Path, place: Path) -> Path:
         (shorter, "roberta", "truncation", "ids"),
         (shorter, "bert", "truncation", "ids"),
         (swapped_rows, "roberta", "ids", "embeddings"),
+        (one_segment, "bert", "segments", "embeddings"),
+        (one_separator, "roberta", "pairs", "ids"),
         (other_layer, "roberta", "unknown", "layer 2"),
     ],
 )
@@ -166,9 +199,18 @@ def unprompted(folder: Path, place: Path) -> Path:
     return copied(folder, place, config_sentence_transformers=changes)
 
 
+def narrower(folder: Path, place: Path) -> Path:
+    return copied(folder, place, config_sentence_transformers={"truncate_dim": 20})
+
+
 @pytest.mark.parametrize(
     ("spoil", "name"),
-    [(cls, "pooling"), (unnormalized, "normalization"), (unprompted, "prompt")],
+    [
+        (cls, "pooling"),
+        (unnormalized, "normalization"),
+        (unprompted, "prompt"),
+        (narrower, "width"),
+    ],
 )
 def test_a_fault_of_the_modules(
     folders: Any, models: Any, tmp_path: Path, spoil: Any, name: str
@@ -181,6 +223,20 @@ def test_a_fault_of_the_modules(
     found = roberta_hub.verify(models(right), spoil(right, tmp_path / "peer"))
     assert named(found) == [name], str(found)
     assert found.first is not None and found.first.name == "vectors"
+
+
+def test_the_layers_over_the_vector_are_left_out(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    roberta = small_roberta().eval()
+    dense = SentenceLayer(kind="dense", activation="tanh")
+    roberta.model.add_sentence_layers((dense,), {"sentence_layers.0.linear.weight": (8, 32)}, 32)
+    roberta.sentence = SentenceSettings(layers=(dense,))
+    roberta.save(tmp_path / "peer", format="huggingface")
+    assert roberta_hub.verify(roberta, tmp_path / "peer").ok
+    path = tmp_path / "peer/modules.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:2]), encoding="utf-8")
+    found = roberta_hub.verify(roberta, tmp_path / "peer")
+    assert named(found) == ["layers"], str(found)
 
 
 # ---- faults of servers ----
@@ -202,6 +258,7 @@ def test_a_fault_of_the_modules(
         ({"positions": "running on"}, "positions"),
         ({"positions": "from the left"}, "positions"),
         ({"masked": False}, "padding"),
+        ({"width": 20}, "width"),
         ({"noise": 0.02}, "unknown"),
         ({"pooling": "cls", "normalize": False}, "normalization, pooling"),
         ({"pooling": "max", "longest": 64}, "pooling, truncation"),
@@ -413,6 +470,14 @@ def test_a_server_that_is_none(folders: Any, models: Any) -> None:
         pytest.raises(InputError, match=r"(?s)numbers|no list"),
     ):
         roberta_hub.verify(models(folders("roberta")), root + "/embed")
+
+
+def test_a_damaged_model_judges_nobody(folders: Any, tmp_path: Path) -> None:
+    roberta = roberta_hub.load_model(folders("roberta"))
+    with torch.no_grad():
+        roberta.model.transformer.layers[1].fc1.weight[0, 0] = torch.nan
+    with pytest.raises(InputError, match=r"weight .*layers\.1\.fc1\.weight holds NaN"):
+        roberta_hub.verify(roberta, folders("roberta"))
 
 
 def test_the_model_is_as_before(folders: Any, models: Any) -> None:
