@@ -175,4 +175,4 @@ letter = "When do I have to bring back the film?"
 
 # %% [markdown]
 # What next? Try more rows, or a larger model to begin with: `fit(table, model="roberta.base")`. Letters that it never saw tell whether it
-# helps. More about training: [docs/training.md](../docs/training.md).
+# helps. More about training: [docs/guides/fine_tune.md](../docs/guides/fine_tune.md).

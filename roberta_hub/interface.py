@@ -1549,7 +1549,7 @@ class RobertaHubInterface(nn.Module):
         The file takes batches of any size, of 2 ids or more a row: `input_ids` and
         `attention_mask`, (B, T) int64, padded on either side; and `token_type_ids` where the model
         tells a second sentence by segments. It computes on padding, so on texts of many lengths the
-        model itself is faster: see docs/export.md. Outputs of tokens are 0 at padding.
+        model itself is faster: see docs/guides/export.md. Outputs of tokens are 0 at padding.
 
         With it come config.json with the labels and the tokenizer's files, named as optimum and
         sentence-transformers read them.

@@ -1,4 +1,4 @@
-"""The blocks of docs/recipes.md run as they stand, and do what the page says."""
+"""The blocks of docs/guides/libraries.md run as they stand, and do what the page says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs/recipes.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs/guides/libraries.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"^## (.+?)$.*?^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 NEEDS = {
     "pandas": ("pandas",),
@@ -101,5 +101,5 @@ def test_a_recipe_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {"__name__": "recipe"}
-    exec(compile(BLOCKS[name], f"docs/recipes.md, {name}", "exec"), names)
+    exec(compile(BLOCKS[name], f"docs/guides/libraries.md, {name}", "exec"), names)
     CHECKS[name](names, capsys.readouterr().out)

@@ -19,8 +19,10 @@ import roberta_hub
 from roberta_hub import RobertaHubInterface
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-API = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+NAMES = {page: page.relative_to(ROOT / "docs").as_posix() for page in PAGES}
+"""What a page is called from docs/: guides/verify.md."""
+API = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
 LOADED = {("link", "href"), ("script", "src"), ("img", "src"), ("iframe", "src")}
 """What a browser fetches unasked."""
 
@@ -106,13 +108,14 @@ def test_a_broken_link_is_seen(tmp_path: Path) -> None:
 def test_every_page_is_in_the_menu(site: Path) -> None:
     start = Links(site / "index.html")
     targets = {target for tag, name, target in start.targets if (tag, name) == ("a", "href")}
-    for page in PAGES:
-        assert f"docs/{page.stem}.html" in targets, f"mkdocs.yml: nav lacks {page.name}"
+    for name in NAMES.values():
+        address = f"docs/{name.removesuffix('.md')}.html"
+        assert address in targets, f"mkdocs.yml: nav lacks {name}"
 
 
 @pytest.mark.system
 def test_every_public_name_has_its_docstring_in_the_site(site: Path) -> None:
-    anchors = Links(site / "docs/api.html").anchors
+    anchors = Links(site / "docs/reference/api.html").anchors
     wanted = {f"roberta_hub.{name}" for name in roberta_hub.__all__}
     wanted |= {f"roberta_hub.RobertaHubInterface.{name}" for name in public_methods()}
     wanted |= {f"roberta_hub.scale.{name}" for name in roberta_hub.scale.__all__}
@@ -142,25 +145,24 @@ def test_the_picture_of_the_house_shows_the_imports() -> None:
 
 
 RUN = {
-    "README.md": "test_readme.py: as typed",
-    "shell.md": "test_readme.py: as typed",
-    "tables.md": "test_readme.py: as typed",
-    "recipes.md": "test_recipes_page.py",
-    "lakes.md": "test_lake_recipes.py",
-    "export.md": "test_export_recipes.py",
-    "evaluate.md": "test_readme.py: as typed",
-    "fairseq_data.md": "train/test_fairseq_page.py",
-    "verify.md": "test_readme.py: as typed; its job in test_verify_page.py",
+    "guides/evaluate.md": "test_readme.py: as typed",
+    "guides/export.md": "test_export_recipes.py",
+    "guides/fairseq_data.md": "train/test_fairseq_page.py",
+    "guides/libraries.md": "test_recipes_page.py",
+    "guides/verify.md": "test_readme.py: as typed; its job in test_verify_page.py",
+    "reference/lakes.md": "test_lake_recipes.py",
+    "reference/shell.md": "test_readme.py: as typed",
+    "reference/tables.md": "test_readme.py: as typed",
 }
 """Pages whose blocks run as they stand; other pages have doctests, which test_readme.py runs."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES.get)
 def test_all_fenced_code_is_run_by_a_test(page: Path) -> None:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
     for language, text in blocks:
-        if page.name not in RUN:
-            assert language == "python" and text.startswith(">>> "), f"{page.name}: {text[:60]}"
+        if NAMES[page] not in RUN:
+            assert language == "python" and text.startswith(">>> "), f"{page}: {text[:60]}"
 
 
 def train_commands() -> list[str]:

@@ -25,10 +25,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
     ROOT / "README.md",
-    ROOT / "docs/shell.md",
-    ROOT / "docs/tables.md",
-    ROOT / "docs/verify.md",
-    ROOT / "docs/evaluate.md",
+    ROOT / "docs/reference/shell.md",
+    ROOT / "docs/reference/tables.md",
+    ROOT / "docs/guides/verify.md",
+    ROOT / "docs/guides/evaluate.md",
 )
 """Those whose blocks are run as they stand. Other pages of docs/ have doctests."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

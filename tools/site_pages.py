@@ -1,9 +1,9 @@
 """Gathers the pages of the site: a hook of mkdocs, named in mkdocs.yml; `make docs` runs it.
 
-README.md and docs/*.md are the pages. What they link to comes along (tables of benchmarks, the
-model card, notices), each at its place in the repository, so that a link that works there works in
-the site. A notebook becomes a page with its saved outputs, and the table of docs/api.md brings the
-docstrings of the names in it.
+README.md and docs/ are the pages. What they link to comes along (tables of benchmarks, the model
+card, notices), each at its place in the repository, so that a link that works there works in the
+site. A notebook becomes a page with its saved outputs, and the table of docs/reference/api.md
+brings the docstrings of the names in it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def linked(page: Path) -> Iterator[Path]:
 def gathered() -> list[Path]:
     """The pages, and all that they lead to."""
     found: list[Path] = []
-    waiting = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/site.css"]
+    waiting = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "docs/site.css"]
     waiting += sorted((ROOT / "notebooks").glob("*.ipynb"))
     while waiting:
         path = waiting.pop()
@@ -89,7 +89,7 @@ def is_ours(file: File) -> bool:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links of notebooks to their pages, and bring the docstrings of the API."""
     markdown = re.sub(r"\.ipynb\)", ".md)", markdown)
-    if page.file.src_uri == "docs/api.md":
+    if page.file.src_uri == "docs/reference/api.md":
         markdown = re.sub(r"^## .+?(?=^## |\Z)", with_docstrings, markdown, flags=re.M | re.S)
     return markdown
 

@@ -171,7 +171,7 @@ MODULES: dict[str, Callable[[], Names]] = {
 """fairseq's modules that have equals here, each with what makes its names. All are packages, so
 that Python asks us for the names that a module lacks too."""
 
-_TRAIN = "`roberta-hub train` trains and fine-tunes (docs/training.md)"
+_TRAIN = "`roberta-hub train` trains and fine-tunes (docs/guides/fine_tune.md)"
 _REAL = "a script that needs it runs with fairseq itself, by `python`"
 _COMMANDS = f"the commands of its shell; {_TRAIN}"
 ELSEWHERE = {
@@ -185,7 +185,7 @@ ELSEWHERE = {
     "fairseq.distributed_utils": f"training on several machines; {_TRAIN}",
     "fairseq.examples": (
         "recipes; roberta.disambiguate_pronoun has WSC's, and `roberta-hub train` the others "
-        "(docs/training.md)"
+        "(docs/guides/fine_tune.md)"
     ),
     "fairseq.file_io": "files at many places; open() and pathlib are Python's",
     "fairseq.file_utils": "its cache of downloads; roberta_hub.load_model fetches and keeps models",
@@ -232,7 +232,7 @@ def not_offered(name: str) -> NotOfferedError:
     Example:
         >>> print(not_offered("fairseq.criterions.masked_lm"))
         fairseq.criterions.masked_lm is not offered by roberta_hub: fairseq has losses of its \
-trainer in fairseq.criterions; `roberta-hub train` trains and fine-tunes (docs/training.md)
+trainer in fairseq.criterions; `roberta-hub train` trains and fine-tunes (docs/guides/fine_tune.md)
     """
     return NotOfferedError(_sentence(name))
 

@@ -100,7 +100,7 @@ def read_fairseq(
     """Read a file that fairseq wrote.
 
     Args:
-        path: a model.pt of any era (table in docs/formats.md).
+        path: a model.pt of any era (table in docs/reference/formats.md).
         overrides: fairseq arguments that replace the file's, by name.
         dtype: of the weights; None widens half precision to float32.
         converted: keep a safetensors copy in our cache and read that the next time.

@@ -52,9 +52,10 @@ COMPILED_ROWS = {
     ("GenuineIntel", "avx_vnni"): {"float32": 0, "float16": 0, "int8": 128, "bfloat16": 0},
 }
 """Up to this many rows a compiled layer is faster, by vendor, level and weight format: measured on
-a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2 (docs/speed.md), and on a
-Cascade Lake (compiled_cascade_lake.md). For more rows, float16 weights are multiplied in float32,
-and so are bfloat16 ones at AVX2, where that is storage alone.
+a Zen 4 (benchmarks/results/compiled_zen_4.md), also when pinned to AVX2
+(docs/background/speed.md), and on a Cascade Lake (compiled_cascade_lake.md). For more rows,
+float16 weights are multiplied in float32, and so are bfloat16 ones at AVX2, where that is storage
+alone.
 0: not measured; so is what is not listed. int8 of Intel's CPUs with AVX2 alone is not measured
 either: nothing else computes it there."""
 _LEVEL_FEATURES = {"avx2": "avx2", "avx_vnni": "avx2", "avx512": "avx512f"}
@@ -78,9 +79,9 @@ FLOAT32_KERNELS: tuple[tuple[str, Kernel, str], ...] = (
 )
 """(vendor, kernel, instruction set) of torch's kernels that are faster than its plain products, the
 fastest first. Intel's are measured on a Cascade Lake (benchmarks/results/kernels.md), limited to
-AVX2 for "avx2"; AMD's on a Zen 4 (benchmarks/results/speed_profile.md) and a Zen 3 (docs/speed.md).
-With AVX2 alone oneDNN's kernel is not faster than the plain one: on a Zen 3, 353 tokens per second
-for a corpus of base; plain 444, MKL 461."""
+AVX2 for "avx2"; AMD's on a Zen 4 (benchmarks/results/speed_profile.md) and a Zen 3
+(docs/background/speed.md). With AVX2 alone oneDNN's kernel is not faster than the plain one: on a
+Zen 3, 353 tokens per second for a corpus of base; plain 444, MKL 461."""
 
 INT8_FEATURES = ("avx512_vnni", "avx_vnni", "amx_int8")
 """Instruction sets with int8 products faster than float32. With avx512_vnni: 1.5 to 2.3 times on
@@ -91,7 +92,7 @@ BFLOAT16_FEATURES = ("avx512_bf16", "amx_bf16")
 """The same for bfloat16. Without them oneDNN emulates it, at 0.2 to 0.4 times float32's speed on
 one core (benchmarks/results/kernels.md). With them it has 1.8 times float32's speed on a Zen 4
 (benchmarks/results/speed_corpus_base_zen_4.md) and at least that on a Xeon with AMX
-(docs/speed.md)."""
+(docs/background/speed.md)."""
 _BASE = ("avx2", "avx512f")
 
 _ONEDNN_LEVELS: dict[str, tuple[str, ...]] = {

@@ -30,7 +30,7 @@ SPEED_TABLE = (
         frozenset({"amx_int8", "amx_bf16"}),
         # float32 1,391 tokens a second, bfloat16 2,507 to 4,928, int8 3,600 to 6,085: the least.
         {"int8": 2.5, "bfloat16": 1.8},
-        "docs/speed.md",
+        "docs/background/speed.md",
     ),
     Speeds(
         "CPU with AVX512-VNNI and AVX512-BF16",

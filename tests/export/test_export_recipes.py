@@ -1,4 +1,4 @@
-"""Other loaders open what is exported, and the recipes of docs/export.md run as they stand.
+"""Other loaders open what is exported, and the recipes of docs/guides/export.md run as they stand.
 
 Each runs in an environment of its own (`make lakes`), servers with requests that come together.
 """
@@ -31,7 +31,7 @@ from roberta_hub import RobertaHubInterface
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PAGE = (ROOT / "docs/export.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
 BLOCKS = {
     section.partition("\n")[0]: code[1]
     for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)

@@ -214,7 +214,7 @@ def check_sentence(case: Case) -> None:
         choices = ["art", "sport", "news"][: case.draw.randint(1, 3)]
         at = [name.lower().startswith("entail") for name in case.model.labels].index(True)
         if not case.model.labels[0 if at else -1].lower().startswith("contra"):
-            # transformers goes by the place and not by the name: docs/from_transformers.md.
+            # transformers goes by the place and not by the name: docs/start/from_transformers.md.
             found.documented["contradiction is another class than the first"] += 1
             several, choices = False, ["art", "sport", "news"]
         template = case.draw.choice(("This example is {}.", "Is it {}?"))
@@ -313,7 +313,7 @@ def check_lm(case: Case) -> None:
         mask = theirs.mask_token
         text = f"{before} {mask} {after}" if kind < 0.6 else f"{before} {mask}"
         text = f"{mask} {after}" if kind > 0.8 else text
-        # The blank before a mask belongs to it, whatever `lstrip` says: docs/formats.md.
+        # The blank before a mask belongs to it, whatever `lstrip` says: docs/reference/formats.md.
         asked = text.replace(f" {mask}", mask)
         if len(theirs(asked)["input_ids"]) > case.limit or expected(case, asked)[1]:
             continue  # the mask is text for `is_open`, and here it parts the text

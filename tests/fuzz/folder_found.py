@@ -29,7 +29,7 @@ class Found:
     refused: Counter[str] = field(default_factory=Counter)
     """By the reason, without the names and numbers in it."""
     documented: Counter[str] = field(default_factory=Counter)
-    """Texts that a difference of docs/differences.md is about, by its name."""
+    """Texts that a difference of docs/reference/differences.md is about, by its name."""
     peers: Counter[str] = field(default_factory=Counter)
     """What the peers do not read themselves."""
     different: list[str] = field(default_factory=list)

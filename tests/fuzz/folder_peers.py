@@ -1,4 +1,4 @@
-"""What transformers makes of a text, as docs/differences.md says that a text is read here.
+"""What transformers makes of a text, read as docs/reference/differences.md says it is here.
 
 Words with a role are text here and control tokens there, so its tokenizer is asked without them.
 Where its fast tokenizers lose a mark or take another rule of the character map, SentencePiece
@@ -238,7 +238,7 @@ def tell_segments(folder: Path, family: str, theirs: Any) -> bool:
     Args:
         folder: of the tokenizer.
         family: `model_type`.
-        theirs: transformers' own, which is changed; see docs/from_transformers.md.
+        theirs: transformers' own, which is changed; see docs/start/from_transformers.md.
 
     Returns:
         Whether it was changed.

@@ -1,5 +1,6 @@
 """README and docs tell the truth: their examples run, and the map names every file."""
 
+import itertools
 import json
 import os
 import re
@@ -16,9 +17,11 @@ from roberta_hub.checkpoint.fetch.records import RELATIVES, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+TYPED = [page.relative_to(ROOT).as_posix() for page in load_script(TOOLS / "answers.py").PAGES]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+GROUPS = ("start", "guides", "reference", "background")
 WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
-MODELS = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+MODELS = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +35,9 @@ ENVIRONMENT = dict(os.environ)
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # the model in the box beside three peers
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", "docs/shell.md", "docs/tables.md", "docs/verify.md", "docs/evaluate.md"],
-)
+@pytest.mark.parametrize("page", TYPED)
 def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) -> None:
     """In an empty folder, with nothing injected. New weights? `python tools/answers.py --write`."""
-    assert ROOT / page in answers.PAGES
     (tmp_path / "empty").mkdir()
     text = (ROOT / page).read_text(encoding="utf-8")
     _, stale = answers.refreshed(text, tmp_path / "empty", answers.from_source(tmp_path))
@@ -48,7 +47,7 @@ def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) 
 def test_the_page_of_the_shell_says_what_the_command_says() -> None:
     from roberta_hub.shell.main import VERBS
 
-    text = (ROOT / "docs/shell.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/shell.md").read_text(encoding="utf-8")
     said = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)
     wanted = {name: what.split(";")[0] for name, what in VERBS.items()}
     assert {name: what.replace("`", "") for name, what in said} == wanted
@@ -73,7 +72,7 @@ def test_the_readme_runs_from_the_wheel(answers: ModuleType, tmp_path: Path) -> 
     assert stale == []
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_the_examples_of_the_pages_run(
     page: Path, answers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,9 +132,50 @@ def test_every_link_of_the_pages_leads_somewhere() -> None:
             assert not anchor or anchor in names, f"{page.name}: #{anchor}"
 
 
-def test_every_page_is_one_click_from_the_readme() -> None:
-    for page in PAGES:
-        assert f"(docs/{page.name})" in README, page.name
+def linked(page: Path) -> set[Path]:
+    """The files that a page links to."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    return {(page.parent / target).resolve() for target in targets}
+
+
+def far(root: Path) -> list[str]:
+    """The pages of docs/ that are more than two clicks from the README, and what else is far."""
+    once = linked(root / "README.md")
+    twice = set(itertools.chain(*(linked(p) for p in once if p.suffix == ".md" and p.exists())))
+    wrong = [f"{group}/index.md" for group in GROUPS if root / f"docs/{group}/index.md" not in once]
+    for page in sorted((root / "docs").rglob("*.md")):
+        name = page.relative_to(root / "docs").as_posix()
+        if page not in once | twice:
+            wrong.append(name)
+        if name.split("/")[0] not in GROUPS:
+            wrong.append(f"{name} is in no group")
+    return wrong
+
+
+def test_every_page_is_two_clicks_from_the_readme() -> None:
+    """README links the first page of each group, and that links the others."""
+    assert far(ROOT) == []
+
+
+def test_a_page_that_is_far_is_seen(tmp_path: Path) -> None:
+    pages = {f"docs/{group}/index.md": "[a](a.md)" for group in GROUPS}
+    pages |= {f"docs/{group}/a.md": "[b](b.md#x)" for group in GROUPS}
+    pages["README.md"] = " ".join(f"[{group}](docs/{group}/index.md)" for group in GROUPS)
+    for name, text in pages.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert far(tmp_path) == []
+    (tmp_path / "docs/guides/b.md").touch()
+    (tmp_path / "docs/lost.md").touch()
+    (tmp_path / "README.md").write_text(pages["README.md"].replace("docs/start/index.md", ""))
+    assert far(tmp_path) == [
+        "start/index.md",
+        "guides/b.md",
+        "lost.md",
+        "lost.md is in no group",
+        "start/a.md",
+        "start/index.md",
+    ]
 
 
 def results(table: str) -> dict[str, object]:
@@ -227,7 +267,7 @@ def faults(readme: str, root: Path) -> list[str]:
 
 
 def test_the_map_names_every_module_once_and_nothing_else() -> None:
-    assert faults((ROOT / "docs/map.md").read_text(encoding="utf-8"), ROOT) == []
+    assert faults((ROOT / "docs/background/map.md").read_text(encoding="utf-8"), ROOT) == []
 
 
 MAP = """

@@ -191,7 +191,7 @@ def test_every_file_that_lists_them(kind: str, tmp_path: Path) -> None:
         saved = added(theirs, tmp_path / f"{layout.__name__} saved", random.Random(seed))
         layout(folder, saved, theirs)
         if kind == "albert" and layout is without_ids:
-            continue  # of a .model alone they make tokens of ".", "(": see docs/differences.md
+            continue  # of a .model alone they cut ".", "(": see docs/reference/differences.md
         compare(folder, [*TEXTS, *texts(seed, 20)])
 
 

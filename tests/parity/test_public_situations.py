@@ -1,7 +1,7 @@
 """What public scripts of papers do with fairseq's hub, in our words: fairseq's numbers, our names.
 
 All situations run in one process of each side, on checkpoints that real fairseq wrote. Each sets
-`result`. The scripts themselves were run as they are; docs/differences.md says what came of it.
+`result`. The scripts themselves were run as they are: docs/reference/differences.md says how.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def test_a_folder_and_its_copies(kind: str, tmp_path: Path) -> None:
     """With a map: the vowel signs of Hindi, Tamil and Thai, and every kind of white space."""
     getattr(families, f"write_{kind}")(tmp_path)
     lines = texts()
-    if kind != "albert":  # of a spiece.model alone: docs/differences.md
+    if kind != "albert":  # of a spiece.model alone: docs/reference/differences.md
         assert_equal(tmp_path, lines)
     theirs(tmp_path).save_pretrained(tmp_path / "saved")
     assert_equal(tmp_path / "saved", lines)
@@ -154,7 +154,7 @@ def random_lines(seed: int, count: int) -> list[str]:
 
 
 def is_graphemic(line: str) -> bool:
-    """Whether the fast tokenizers look up clusters of characters: docs/differences.md."""
+    """Whether the fast tokenizers look up clusters of characters: docs/reference/differences.md."""
     return any(
         c in "\u200c\u200d"
         or "\uff61" <= c <= "\uffdc"

@@ -1,4 +1,4 @@
-"""docs/tables.md says of each format what the readers' own record says."""
+"""docs/reference/tables.md says of each format what the readers' own record says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from roberta_hub.rows.formats import LOOKS_MISSING, ROW_FORMATS, RowFormat
 from roberta_hub.rows.lines import MAX_ROW_BYTES
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/tables.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/tables.md").read_text("utf-8")
 
 
 def line(found: RowFormat) -> str:

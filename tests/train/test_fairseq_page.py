@@ -1,4 +1,4 @@
-"""The blocks of docs/fairseq_data.md, typed one after the other in an empty folder."""
+"""The blocks of docs/guides/fairseq_data.md, typed one after the other in an empty folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/fairseq_data.md").read_text("utf-8")
+PAGE = (ROOT / "docs/guides/fairseq_data.md").read_text("utf-8")
 
 
 @pytest.mark.system

@@ -1,4 +1,4 @@
-"""The job of docs/verify.md runs, command by command, in a folder with the table that it names."""
+"""The job of docs/guides/verify.md runs, command by command, beside the table that it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from scripts import TOOLS, load_script
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/verify.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/verify.md").read_text(encoding="utf-8")
 pytestmark = pytest.mark.system
 
 

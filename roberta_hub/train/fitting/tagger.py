@@ -319,7 +319,7 @@ def tags_of(parts: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, st
 
 
 def _recipe(rows: int, width: int, limit: int, options: LearningOptions, *, short: bool) -> Config:
-    """Choose how long and how fast a model learns so many rows; see docs/decisions.md."""
+    """Choose how long and how fast so many rows are learnt; see docs/background/decisions.md."""
     batch = min(batch_for(rows), SHORT_BATCH) if short else batch_for(rows)
     return run_config(
         TaskConfig(name="tokens", head=HEAD, options={"max_length": limit}),
