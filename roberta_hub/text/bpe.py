@@ -7,6 +7,7 @@ earliest merge first (`merging.py`). This module keeps the tables and finds what
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -154,10 +155,20 @@ class GPT2BPE:
         """What tokenizer_config.json says of these tables."""
         return {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": self.add_prefix_space}
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
-        """The space in front; "" without one."""
-        return "{} True" if self.add_prefix_space else ""  # as in states of training runs
+        """Digest of tables that are not GPT-2's, and the space in front; "" without either.
+
+        Two tables may give their ids the same names, and only this tells them apart.
+        """
+        prefix = "{} True" if self.add_prefix_space else ""  # as in states of training runs
+        ids = {token: number for number, token in self._bytes.items()}
+        tokens = [bytes([byte]) for byte in BYTE_ORDER] + [a + b for a, b in self._merges]
+        numbers = [ids[token] for token in tokens]
+        if self._merges == GPT2BPE.shipped()._merges and numbers == list(range(len(numbers))):
+            return prefix
+        lines = "\n".join([*self.printable_merges(), *map(str, numbers)])
+        return f"{prefix} {hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()}".lstrip()
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) in characters of each piece of a text.

@@ -16,11 +16,19 @@ from running import Run, runner, write_model
 
 from roberta_hub import load_model
 from roberta_hub.errors import InputError, VocabularyError
+from roberta_hub.files import write_files
 from roberta_hub.text import Tokenizer
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.train.config import compose
-from roberta_hub.train.data.data_bins import class_names, find_splits, read_labelled
+from roberta_hub.train.data.data_bins import (
+    class_names,
+    find_splits,
+    read_labelled,
+    renumbering,
+)
 from roberta_hub.train.data.indexed_files import open_indexed
 from roberta_hub.train.data.preprocessing import preprocess_labelled, preprocess_text
+from roberta_hub.train.data.streams import build_stream, open_stream
 from roberta_hub.train.run import make_task
 from roberta_hub.train.vocabularies import read_vocabulary
 
@@ -137,6 +145,31 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(run: Run, tmp_path
     (tmp_path / "full/mine").write_text("kept")
     assert "full is there already; give a folder" in run("preprocess", "a.txt", "-o", "full")[2]
     assert (tmp_path / "full/mine").read_text() == "kept"
+
+
+def test_other_pieces_under_the_same_names_are_refused(tmp_path: Path) -> None:
+    """Every byte-level BPE calls its pieces 0, 1, 2 and so on: their merges tell two apart."""
+    (tmp_path / "a.txt").write_text("abab\n")
+    dictionary = "".join(f"{number} 1\n" for number in range(257))
+    tokenizers = []
+    for name, merge in (("one", (b"a", b"b")), ("other", (b"b", b"a"))):
+        engine, folder = GPT2BPE([merge]), tmp_path / name
+        write_files(folder, {"dict.txt": dictionary.encode(), **engine.fairseq_files()})
+        tokenizers.append(read_vocabulary(str(folder)))
+    one, other = tokenizers
+    assert one.dictionary.symbols == other.dictionary.symbols
+    assert one.engine.fingerprint != other.engine.fingerprint
+    build_stream(tmp_path / "a.txt", tmp_path / "tokens", one)
+    with pytest.raises(InputError, match="ids of another vocabulary"):
+        open_stream(tmp_path / "tokens", other)
+    preprocess_text({"train": [str(tmp_path / "a.txt")]}, tmp_path / "bin", one)
+    assert sorted(os.listdir(tmp_path / "bin")) == [
+        "dict.txt", "encoder.json", "train.bin", "train.idx", "vocab.bpe"
+    ]  # fmt: skip
+    assert read_vocabulary(str(tmp_path / "bin")).encode("ab").tolist() == one.encode("ab").tolist()
+    renumbering(tmp_path / "bin", one)
+    with pytest.raises(InputError, match="ids of other pieces than the model's"):
+        renumbering(tmp_path / "bin", other)
 
 
 def test_a_vocabulary_of_a_folder(tmp_path: Path) -> None:

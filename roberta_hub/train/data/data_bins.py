@@ -21,9 +21,13 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.cache import lock
 from roberta_hub.errors import InputError
 from roberta_hub.files import publishing, read_note, write_json
+from roberta_hub.folder import Folder
 from roberta_hub.terminal import progress_bar
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.fairseq_files import Keywords, engine_in
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.with_added import without_added
 from roberta_hub.train.data.digests import DIGEST_BYTES
 from roberta_hub.train.data.indexed_files import IndexedFile, bin_of, idx_of, open_indexed
 from roberta_hub.train.reports import first_process, logger
@@ -127,9 +131,10 @@ def renumbering(folder: Path, tokenizer: Tokenizer) -> tuple[Dictionary, Tensor 
         not have; None: all ids are the same. Shape: (V,)
 
     Raises:
-        InputError: other symbols than the model's.
+        InputError: other symbols than the model's, or other pieces under the same names.
     """
     found, own = Dictionary.load(folder / "dict.txt", add_mask=True), tokenizer.dictionary
+    _check_pieces(folder, tokenizer)
     if found.symbols == own.symbols:
         return found, None
     words, known = _words(found), _words(own)
@@ -151,6 +156,19 @@ def renumbering(folder: Path, tokenizer: Tokenizer) -> tuple[Dictionary, Tensor 
             folder / "dict.txt",
         )
     return found, ids
+
+
+def _check_pieces(folder: Path, tokenizer: Tokenizer) -> None:
+    """Refuse the files of other pieces: any byte-level BPE calls its pieces 0, 1, 2 and so on."""
+    theirs, own = engine_in(Folder(folder), Keywords()), without_added(tokenizer.engine)
+    if theirs is None or not isinstance(own, GPT2BPE) or not isinstance(theirs, GPT2BPE):
+        return
+    if theirs.merges() != own.merges():
+        raise InputError(
+            f"{folder} holds ids of other pieces than the model's, under the same names; name the "
+            "model that the data was made for, or make the data again: roberta-hub preprocess "
+            "TEXT --vocabulary MODEL --output FOLDER"
+        )
 
 
 def _words(dictionary: Dictionary) -> set[str]:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from roberta_hub.errors import InputError
-from roberta_hub.files import new_folder, write_bytes
+from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.files import new_folder, write_files
 from roberta_hub.formats.tokenizer_files import fairseq_dictionary
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
+from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
+from roberta_hub.text.with_added import without_added
 from roberta_hub.train.data.data_bins import FIRST_INPUT, LABELS, SECOND_INPUT
 from roberta_hub.train.data.indexed_files import IDS_AT_ONCE, IndexedWriter, stored_as
 from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
@@ -82,7 +85,7 @@ def preprocess_text(
         counts = {}
         for split, paths in files.items():
             parts = tokenize_chunks(
-                chunks(_as_they_are(paths, column)),
+                chunks(lines_as_they_are(paths, column)),
                 work / "parts",
                 tokenizer,
                 threads=threads,
@@ -97,12 +100,22 @@ def preprocess_text(
 
 
 def _write_dictionary(folder: Path, tokenizer: Tokenizer) -> None:
+    """Write dict.txt, and the files of the pieces where they are not GPT-2's."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(folder / "dict.txt", fairseq_dictionary(tokenizer, len(tokenizer) - 1))
+    files = {"dict.txt": fairseq_dictionary(tokenizer, len(tokenizer) - 1)}
+    if without_added(tokenizer.engine) is not GPT2BPE.shipped():
+        with suppress(CheckpointError):  # fairseq has no such pieces; the model has them
+            files |= tokenizer.engine.fairseq_files()
+    write_files(folder, files)
 
 
-def _as_they_are(paths: Sequence[Path], column: str) -> Iterator[list[str]]:
-    """Read the lines, empty ones too; an empty line stands between files and between rows."""
+def lines_as_they_are(paths: Sequence[Path], column: str) -> Iterator[list[str]]:
+    """Read lines without the blanks around them, empty ones too; one stands between files and rows.
+
+    Args:
+        paths: text, or tables whose rows are documents.
+        column: of the text of tables.
+    """
     blank = True
     for path in paths:
         if not blank:
