@@ -23,6 +23,7 @@ extras = {
         "omegaconf>=2.3,<2.4",
         "tensorboard",
     ],
+    "vocabulary": ["tokenizers>=0.21"],
     "tables": ["pyarrow>=15"],
     "scale": ["pyarrow>=17"],
     "ray": ["pyarrow>=17", "ray>=2.60"],
@@ -37,6 +38,7 @@ extras = {
 extras["test"] = [
     *extras["notebooks"],
     *extras["train"],
+    *extras["vocabulary"],
     *extras["tables"],
     *extras["scale"],
     *extras["multilingual"],

@@ -351,6 +351,15 @@ def _in_folder(folder: Folder) -> CheckpointSource:
         if any(folder.has(f"{name}/{file}") for file in (CHECKPOINT_FILE, "config.json")):
             return _in_folder(folder.folder(name))
     holds = f"Model file not found: {folder} holds neither {CHECKPOINT_FILE} nor config.json but"
+    if folder.is_file("vocabulary.json"):
+        raise CheckpointError(
+            f"{holds} {folder.listing()}: a vocabulary without a model",
+            remedy=Remedy(
+                f"train one: data.vocabulary={folder} with pretrain=base",
+                f"`roberta-hub train pretrain=base data.vocabulary={folder} data.train=TEXT` makes "
+                f"one, and `roberta-hub tokens -m {folder}` shows its pieces",
+            ),
+        )
     if other := instead(folder):
         raise CheckpointError(f"{holds} {other}")
     if folder.listing() == "nothing":

@@ -37,6 +37,7 @@ VERBS_BY_SECTION = {
     "your own model": {
         "fit": "a classifier of your own from a table of texts and labels",
         "train": "pre-train or fine-tune, with every setting; see train --help",
+        "vocabulary": "the pieces of a language, learnt from text",
         "preprocess": "texts and labelled tables as fairseq's files, for fairseq and for train",
     },
     "is it right": {
@@ -248,6 +249,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import train
 
         return train
+    if name == "vocabulary":
+        from roberta_hub.shell import vocabulary
+
+        return vocabulary
     if name == "preprocess":
         from roberta_hub.shell import preprocess
 

@@ -75,6 +75,7 @@ def run_windows(
     answer_format: AnswerFormat,
     question: AskModel,
     most: int = MAX_WINDOW_TEXTS,
+    load: Callable[[Request], RobertaHubInterface] | None = None,
 ) -> int:
     """Answer the inputs of a command line in order, window by window.
 
@@ -83,6 +84,7 @@ def run_windows(
         answer_format: of the answers.
         question: runs the model.
         most: largest number of inputs per window.
+        load: loads the model; None: `load_requested`.
 
     Returns:
         The exit status.
@@ -106,7 +108,7 @@ def run_windows(
     tally = Tally()
     with open_sink(request, layout) as sink, _progress_bar(request) as bar:
         if first:
-            roberta = load_requested(request)
+            roberta = (load or load_requested)(request)
             layout.ask_example = lambda: question(roberta, [_example_text(source, layout)])[0]
             for window in chain([first], given):
                 rows = _answers(roberta, window, question, raises=layout.blocks)

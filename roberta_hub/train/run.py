@@ -31,6 +31,7 @@ from roberta_hub.train.settings import Config
 from roberta_hub.train.usage import usage
 
 if TYPE_CHECKING:
+    from roberta_hub.text.tokenizer import Tokenizer
     from roberta_hub.train.tasks.training_task import TrainingTask
 
 SIZELESS_FIELDS = (
@@ -224,9 +225,9 @@ def make_model(config: Config) -> RobertaHubInterface:
 
 
 def _loaded(config: Config) -> RobertaHubInterface:
-    """Load the model; a folder of fairseq's data has the vocabulary of one that brings none."""
+    """Load the model; one with random weights has the vocabulary that the data name."""
     from roberta_hub.train.data.data_bins import find_splits
-    from roberta_hub.train.vocabularies import folder_vocabulary
+    from roberta_hub.train.vocabularies import folder_vocabulary, read_vocabulary
 
     path, splits = Path(config.model), find_splits(config.data.train or "", "train")
     is_file = os.path.isfile(path)  # which also answers for names that no file can have
@@ -235,20 +236,41 @@ def _loaded(config: Config) -> RobertaHubInterface:
             f"restore=true goes on with a run of fairseq's, and model={config.model} is no file; "
             "give model=RUN/checkpoint_last.pt"
         )
+    if config.data.vocabulary is not None and config.pretrained:
+        raise InputError(
+            f"data.vocabulary={config.data.vocabulary} is for a model that begins with random "
+            f"weights, and {config.model} has learnt the meaning of its own ids; set "
+            "pretrained=false, or leave data.vocabulary out"
+        )
     data = splits[0].dictionary if splits else None
     beside = (path.parent / name for name in ("dict.txt", "input0/dict.txt"))
     if is_file and data is not None and not any(map(Path.is_file, beside)):
         return load_model(path, data_name_or_path=str(data))
     interface = load_model(config.model, pretrained=config.pretrained)
-    if config.pretrained or data is None:
+    if config.pretrained:
         return interface
-    tokenizer = folder_vocabulary(data)
-    if tokenizer.dictionary.symbols == interface.tokenizer.dictionary.symbols:
+    name = config.data.vocabulary
+    if name is not None:
+        return _with_vocabulary(interface, read_vocabulary(name), name, config.seed)
+    if data is None:
+        return interface
+    return _with_vocabulary(interface, folder_vocabulary(data), data, config.seed)
+
+
+def _with_vocabulary(
+    interface: RobertaHubInterface, tokenizer: Tokenizer, source: str | Path, seed: int
+) -> RobertaHubInterface:
+    """Give a model with random weights another vocabulary, and a table of its size."""
+    own = interface.tokenizer
+    if (
+        tokenizer.dictionary.symbols == own.dictionary.symbols
+        and tokenizer.engine.fingerprint == own.engine.fingerprint
+    ):
         return interface
     if first_process():
-        logger.info("the vocabulary is that of %s, %s symbols", data, len(tokenizer))
+        logger.info("the vocabulary is that of %s, %s symbols", source, len(tokenizer))
     old = require_roberta(interface.model, "training changes")
-    torch.manual_seed(config.seed)
+    torch.manual_seed(seed)
     model = type(old)(dataclasses.replace(old.config, vocab_size=len(tokenizer)))
     return RobertaHubInterface(
         model.config, Task(tokenizer.dictionary), model, bpe=tokenizer.engine

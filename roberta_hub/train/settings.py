@@ -33,6 +33,9 @@ class DataConfig:
     """Layout of the files; None: their names say it."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Names of the columns, for example `{sentence: text, label: stars}`."""
+    vocabulary: str | None = None
+    """Folder of `roberta-hub vocabulary`, or a model's name, for a model that begins with random
+    weights; None: the model's own."""
     labels: list[str] | None = None
     """Class names in the order of the logits; None: those found in the training set, sorted."""
     limit: int | None = None

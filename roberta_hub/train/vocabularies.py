@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError
 from roberta_hub.folder import Folder
 from roberta_hub.hub import available_models, load_model
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.roberta import Roberta
+from roberta_hub.model.skeleton import shapes_only
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.fairseq_files import Keywords, engine_in
 from roberta_hub.text.missing import NoVocabulary
+from roberta_hub.text.task import Task
 from roberta_hub.text.tokenizer import Tokenizer
 
 _WEIGHTS = ("*.pt", "*.safetensors", "pytorch_model*.bin", "state-*", "best", "last")
@@ -34,7 +39,7 @@ def read_vocabulary(name: str) -> Tokenizer:
         50265
     """
     path = Path(name)
-    if os.path.isdir(path) and is_vocabulary(path):
+    if is_vocabulary(path):
         return folder_vocabulary(path)
     if not os.path.exists(name) and name in available_models():
         found = load_model(name, pretrained=False, device="meta").tokenizer
@@ -44,7 +49,9 @@ def read_vocabulary(name: str) -> Tokenizer:
 
 
 def is_vocabulary(folder: Path) -> bool:
-    """Tell whether a folder has a dict.txt, and no model."""
+    """Tell whether a path is a folder that has a dict.txt, and no model."""
+    if not os.path.isdir(folder):  # which also answers for names that no folder can have
+        return False
     return (folder / "dict.txt").is_file() and not any(any(folder.glob(own)) for own in _WEIGHTS)
 
 
@@ -65,3 +72,14 @@ def folder_vocabulary(folder: Path) -> Tokenizer:
             "merges.txt, beside it"
         )
     return tokenizer
+
+
+def vocabulary_interface(folder: Path) -> RobertaHubInterface:
+    """Put the vocabulary of a folder into an interface that has no weights, only the tokenizer."""
+    tokenizer = folder_vocabulary(folder)
+    config = RobertaConfig(vocab_size=len(tokenizer), num_layers=1)
+    with shapes_only():
+        model = Roberta(config)
+    return RobertaHubInterface(
+        config, Task(tokenizer.dictionary), model, bpe=tokenizer.engine, source=str(folder)
+    )

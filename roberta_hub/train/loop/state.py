@@ -317,7 +317,11 @@ def _of_settings(config: Config) -> dict[str, Any]:
             continue
         for key, item in value.items() if isinstance(value, dict) else [("", value)]:
             found[f"{section}.{key}".rstrip(".")] = item
-    for name in ("data.train", "data.valid"):  # the data itself counts, wherever it is now
+    for name in (
+        "data.train",
+        "data.valid",
+        "data.vocabulary",
+    ):  # the data itself counts, wherever it is now
         found.pop(name)
     found.pop("optimizer.width")  # it has done its work: the rate is that of the model's width
     return found
