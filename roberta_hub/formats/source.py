@@ -355,9 +355,9 @@ def _in_folder(folder: Folder) -> CheckpointSource:
         raise CheckpointError(
             f"{holds} {folder.listing()}: a vocabulary without a model",
             remedy=Remedy(
-                f"train one: data.vocabulary={folder} with pretrain=base",
-                f"`roberta-hub train pretrain=base data.vocabulary={folder} data.train=TEXT` makes "
-                f"one, and `roberta-hub tokens -m {folder}` shows its pieces",
+                f"train one with it: data.vocabulary={folder}",
+                f"`roberta-hub tokens -m {folder}` shows its pieces, and `roberta-hub train` makes "
+                "a model for it",
             ),
         )
     if other := instead(folder):

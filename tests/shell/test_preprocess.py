@@ -49,7 +49,7 @@ def lines_of(prefix: Path) -> list[list[int]]:
 def test_text_becomes_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"Hello.\n"))
-    (tmp_path / "c.jsonl").write_text('{"text": "Hello.\\nHello."}\n{"text": "Hello."}\n')
+    (tmp_path / "c.jsonl").write_text('{"text": "Hello.\\n  Hello. "}\n{"text": "Hello."}\n')
     status, printed, error = run(
         "preprocess", "a.txt", "b.txt.gz", "--valid", "c.jsonl", "--output", "out/data-bin"
     )

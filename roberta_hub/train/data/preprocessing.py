@@ -122,7 +122,8 @@ def lines_as_they_are(paths: Sequence[Path], column: str) -> Iterator[list[str]]
             yield [""]
         if format_of(path) is not None:
             for number, document in enumerate(read_documents(path, column)):
-                yield ["", *document] if number else document
+                stripped = [text.strip() for text in document]
+                yield ["", *stripped] if number else stripped
             blank = False
             continue
         for _, text in lines(path):
