@@ -105,7 +105,18 @@ def test_every_extra_that_a_hint_names_is_there():
     for path in (ROOT / "roberta_hub").rglob("*.py"):
         names |= set(re.findall(r"\binstall\(['\"](\w+)['\"]\)", path.read_text(encoding="utf-8")))
     known = re.findall(r'^    "(\w+)": \[', (ROOT / "setup.py").read_text(), re.MULTILINE)
-    wanted = {"hub", "multilingual", "onnx", "plots", "ray", "scale", "tables", "train", "words"}
+    wanted = {
+        "hub",
+        "multilingual",
+        "onnx",
+        "plots",
+        "ray",
+        "scale",
+        "tables",
+        "train",
+        "vocabulary",
+        "words",
+    }
     wanted |= {"evaluation"}
     assert names == wanted <= set(known)
 
