@@ -1,4 +1,4 @@
-"""`roberta-hub vocabulary`: a language of one's own in two commands, whole or not there at all."""
+"""`roberta-hub vocabulary`: your own language in two commands, whole or not there at all."""
 
 from __future__ import annotations
 
