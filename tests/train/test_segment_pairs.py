@@ -33,6 +33,17 @@ def layout(separators):
     return SequenceLayout(bos=BOS, pad=1, eos=EOS, unk=3, separators=separators)
 
 
+def pairs_of(stream, mode, order, separators=2, size=SIZE):
+    return pair_segments(
+        stream,
+        size,
+        mode=mode,
+        order=order,
+        layout=layout(separators),
+        keep_ends=separators == 2,
+    )
+
+
 def halves(ids, separators):
     """Both segments of a pair, without the ends of their lines."""
     assert ids[0] == BOS and ids[-1] == EOS
@@ -47,7 +58,7 @@ def test_the_second_segment_follows_or_is_of_another_document(mode, separators):
     stream, documents = text()
     home = {w: k for k, document in enumerate(documents) for line in document for w in line}
     line_of = {w: tuple(s) for document in documents for s in document for w in s}
-    pairs = pair_segments(stream, SIZE, mode=mode, order=False, layout=layout(separators))
+    pairs = pairs_of(stream, mode, False, separators)
     indices = list(range(len(pairs)))
     sequences, labels = pairs.inputs(indices, seed=5, epoch=2)
     assert [len(ids) for ids in sequences] == pairs.sizes(5, 2).tolist()
@@ -72,7 +83,7 @@ def test_the_second_segment_follows_or_is_of_another_document(mode, separators):
 @pytest.mark.parametrize("mode", PAIR_MODES)
 def test_segments_change_places(mode, separators):
     stream, documents = text()
-    pairs = pair_segments(stream, SIZE, mode=mode, order=True, layout=layout(separators))
+    pairs = pairs_of(stream, mode, True, separators)
     sizes = pairs.sizes(7, 0).tolist()
     whole = [k for k, size in enumerate(sizes) if size]
     assert len(pairs) - len(whole) == sum(len(document) == 1 for document in documents)
@@ -89,7 +100,7 @@ def test_segments_change_places(mode, separators):
 def test_every_sentence_is_in_a_group():
     for longest in (9, 40):  # 40: more than a pair holds
         stream, documents = text(longest=longest)
-        pairs = pair_segments(stream, SIZE, mode="segment_pair", order=True, layout=layout(1))
+        pairs = pairs_of(stream, "segment_pair", True, 1)
         whole = [k for k, size in enumerate(pairs.sizes(0, 0)) if size]
         seen = {w for ids in pairs.inputs(whole, 0, 0)[0] for w in ids.tolist()}
         words = {w for document in documents for line in document for w in line}
@@ -99,10 +110,7 @@ def test_every_sentence_is_in_a_group():
 
 def test_a_pair_is_a_function_of_seed_epoch_and_index():
     stream, _ = text()
-    one, other = (
-        pair_segments(stream, SIZE, mode="segment_pair", order=False, layout=layout(2))
-        for _ in range(2)
-    )
+    one, other = (pairs_of(stream, "segment_pair", False) for _ in range(2))
     batch, _ = one.inputs([4, 9, 1], 1, 3)
     alone = [other.inputs([k], 1, 3)[0][0] for k in (4, 9, 1)]
     assert all(map(torch.equal, batch, alone))
@@ -118,7 +126,7 @@ def test_what_cannot_be_paired():
     stream, _ = text()
 
     def pairs(stream, size=SIZE, order=False):
-        return pair_segments(stream, size, mode="segment_pair", order=order, layout=layout(2))
+        return pairs_of(stream, "segment_pair", order, size=size)
 
     with pytest.raises(InputError, match="block size 5 holds no two segments; give at least 6"):
         pairs(stream, 5)

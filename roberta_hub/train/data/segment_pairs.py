@@ -55,18 +55,18 @@ class Sentences:
 class SegmentPairs:
     r"""Pairs of segments of a token stream, `<s> A </s></s> B </s>` or `[CLS] A [SEP] B [SEP]`.
 
-    Where one separator stands between the segments, it stands nowhere else; where two do, the lines
-    of a segment keep their `</s>`, as blocks do.
+    The lines of a segment keep their `</s>`, as those of a block do, where that ends no segment.
 
     Example:
         >>> layout = SequenceLayout(bos=0, pad=1, eos=2, unk=3)
         >>> stream = torch.tensor([10, 2, 11, 2, 12, 2, 2, 20, 2, 21, 2, 2])  # two documents
-        >>> pairs = pair_segments(stream, 12, mode="sentence_pair", order=True, layout=layout)
+        >>> how = {"mode": "sentence_pair", "order": True, "keep_ends": True, "layout": layout}
+        >>> pairs = pair_segments(stream, 12, **how)
         >>> ids, labels = pairs.inputs([0, 1, 2], seed=3, epoch=0)
         >>> [sequence.tolist() for sequence in ids]
-        [[0, 11, 2, 2, 10, 2], [0, 12, 2, 2, 11, 2], [0, 20, 2, 2, 21, 2]]
+        [[0, 11, 2, 2, 10, 2], [0, 11, 2, 2, 12, 2], [0, 21, 2, 2, 20, 2]]
         >>> labels
-        tensor([1, 1, 0])
+        tensor([1, 0, 1])
     """
 
     stream: Tensor
@@ -79,6 +79,8 @@ class SegmentPairs:
     """Ids of text that a pair holds at most."""
     single: bool
     """Whether a segment is one sentence."""
+    keep_ends: bool
+    """Whether lines keep their ends inside of a segment."""
     order: bool
     """Whether segments change places half of the time; False: the second comes from another
     document half of the time."""
@@ -128,7 +130,7 @@ class SegmentPairs:
         """Read the sentences from one up to another as ids of a segment."""
         sentences = self.sentences
         ids = self.stream[int(sentences.starts[first]) : int(sentences.ends[last - 1])].long()
-        return ids if self.layout.separators == 2 else ids[ids.ne(self.layout.eos)]
+        return ids if self.keep_ends else ids[ids.ne(self.layout.eos)]
 
     def _draw(self, indices: Tensor, seed: int, epoch: int) -> _Drawn:
         sentences, places = self.sentences, torch.zeros_like(indices)
@@ -201,6 +203,7 @@ def pair_segments(
     mode: str,
     order: bool,
     layout: SequenceLayout,
+    keep_ends: bool,
     lines: Callable[[], Tensor] | None = None,
 ) -> SegmentPairs:
     """Cut a stream into groups of sentences, of which pairs are made.
@@ -214,6 +217,8 @@ def pair_segments(
         mode: "segment_pair": as many sentences as fit; "sentence_pair": two.
         order: whether segments change places; False: some come from another document.
         layout: special ids, and the separators between the segments.
+        keep_ends: whether lines keep their ends inside of a segment; False: for a model whose
+            segments are told apart by them.
         lines: counts the ids up to the end of each line, (N,); None: a line ends with `eos`.
 
     Raises:
@@ -225,8 +230,7 @@ def pair_segments(
         raise InputError(
             f"block size {size} holds no two segments; give at least {4 + layout.separators}"
         )
-    keep = layout.separators == 2
-    sentences = _sentences(stream, layout.eos, room // 2, keep, lines)
+    sentences = _sentences(stream, layout.eos, room // 2, keep_ends, lines)
     groups = _groups(sentences, room, single=mode == "sentence_pair")
     if not bool((groups[1] - groups[0] > 1).any()):
         raise InputError(
@@ -241,7 +245,7 @@ def pair_segments(
             "task.options.objectives=[sentence_order], which needs no others"
         )
     single = mode == "sentence_pair"
-    return SegmentPairs(stream, sentences, groups, layout, room, single, order)
+    return SegmentPairs(stream, sentences, groups, layout, room, single, keep_ends, order)
 
 
 def _sentences(
