@@ -24,7 +24,7 @@ from roberta_hub.model.roberta import require_roberta
 from roberta_hub.terminal import clean
 from roberta_hub.text.task import Task
 from roberta_hub.train.config import compose
-from roberta_hub.train.limits import check, read_options
+from roberta_hub.train.limits import check
 from roberta_hub.train.rates import scale_rate
 from roberta_hub.train.reports import Report, first_process, logger, on_stderr
 from roberta_hub.train.settings import Config
@@ -117,7 +117,7 @@ def _check_task(config: Config) -> None:
     from roberta_hub.train.data.data_bins import find_splits
     from roberta_hub.train.data.streams import source_files
     from roberta_hub.train.tasks.build import check_name
-    from roberta_hub.train.tasks.options import PretrainingOptions, options_of, train_path
+    from roberta_hub.train.tasks.options import options_of, pretraining_options, train_path
     from roberta_hub.train.tasks.pretraining import PRETRAINING_TASKS
 
     name = config.task.name
@@ -128,7 +128,7 @@ def _check_task(config: Config) -> None:
             "leave it out"
         )
     if name in PRETRAINING_TASKS:
-        read_options(PretrainingOptions, config.task.options)
+        pretraining_options(config)
     else:
         options_of(config)
         check_head_name(config.task.head)

@@ -10,6 +10,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.tasks.cross_entropy import linear_cross_entropy
 from roberta_hub.train.tasks.features import hidden
+from roberta_hub.train.tasks.objectives import Objectives, gather
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
@@ -18,18 +19,27 @@ class MaskedLM(nn.Module):
 
     METRICS = ("loss", "perplexity", "top1", "top5")
 
-    def __init__(self, roberta: Roberta) -> None:
+    def __init__(self, roberta: Roberta, objectives: Objectives | None = None) -> None:
         super().__init__()
-        _require_lm_head(roberta)
+        require_lm_head(roberta)
         self.roberta = roberta
+        self.objectives = objectives
 
     def forward(self, batch: Batch) -> Loss:
-        """Sum the cross-entropy over the vocabulary of the chosen tokens."""
+        """Sum the cross-entropy over the vocabulary of the chosen tokens, and other objectives'."""
+        more, rows = self.objectives, batch.targets["rows"]
+        if more is None:
+            return self._words(hidden(self.roberta, batch, rows), batch)
+        states, *others = gather(self.roberta, batch, [rows, *more.rows(batch)])
+        words, added = self._words(states, batch), more(self.roberta, batch, others)
+        logs = {"lm_loss": words.total.detach(), **words.logs, **added.logs}
+        return Loss(words.total + added.total, logs)
+
+    def _words(self, states: Tensor, batch: Batch) -> Loss:
         wanted = batch.targets["ids"]
         if torch.is_grad_enabled():
-            states = hidden(self.roberta, batch, batch.targets["rows"])
             return Loss(masked_loss(self.roberta, states, wanted))
-        logits = masked_logits(self.roberta, batch).float()  # (M, V)
+        logits = self.roberta.encoder.output_layer(states).float()  # (M, V)
         return Loss(F.cross_entropy(logits, wanted, reduction="sum"), _hits(logits, wanted))
 
 
@@ -42,7 +52,7 @@ def masked_loss(roberta: Roberta, states: Tensor, wanted: Tensor) -> Tensor:
         wanted: their ids. Shape: (M,)
     """
     head = roberta.encoder.lm_head
-    assert head is not None  # _require_lm_head
+    assert head is not None  # require_lm_head
     rows = head.rows(states, roberta.encoder.factor())
     return linear_cross_entropy(rows, head.weight, head.bias, wanted)
 
@@ -58,7 +68,8 @@ def _hits(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
     return {"top1": top[:, 0].sum(), "top5": top.any(1).sum()}
 
 
-def _require_lm_head(roberta: Roberta) -> None:
+def require_lm_head(roberta: Roberta) -> None:
+    """Refuse a model without a language-model head."""
     if roberta.encoder.lm_head is not None:
         return
     if roberta.replaced_head is not None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.train.data.blocks import BLOCK_MODES
 from roberta_hub.train.data.masking import Masking
+from roberta_hub.train.data.segment_pairs import PAIR_MODES
 from roberta_hub.train.limits import read_options, suggestion
 from roberta_hub.train.settings import Config
+
+NEXT_SENTENCE, SENTENCE_ORDER, SPAN_BOUNDARY = "next_sentence", "sentence_order", "span_boundary"
+OBJECTIVES = (NEXT_SENTENCE, SENTENCE_ORDER, SPAN_BOUNDARY)
+"""What pre-training may learn beside masked or replaced tokens."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,11 @@ class PretrainingOptions:
     """Tokens of a sequence; None: the model's limit."""
     sentences: str = "full"
     """"full": blocks run over the ends of documents; "doc": they do not; "none", "complete",
-    "complete_doc", "eos": fairseq's `--sample-break-mode`, block for block."""
+    "complete_doc", "eos": fairseq's `--sample-break-mode`, block for block; "segment_pair": two
+    segments of several sentences; "sentence_pair": two sentences; see segment_pairs.py."""
+    objectives: list[str] = field(default_factory=list)
+    """What is learnt besides: "next_sentence" (BERT), "sentence_order" (ALBERT), "span_boundary"
+    (SpanBERT); see objectives.py."""
     unit: str = "token"
     """What is masked at once: see `Masking.unit`."""
     mask_prob: float = 0.15
@@ -111,6 +121,49 @@ def options_of(config: Config) -> FinetuningOptions:
             raise InputError(f"task.options.{name} is {getattr(options, name)}, must be at least 0")
     if not 0 < options.scale < float("inf"):
         raise InputError(f"task.options.scale is {options.scale}, must be above 0")
+    return options
+
+
+def pretraining_options(config: Config) -> PretrainingOptions:
+    """Read the options of a pre-training task, and check names, types and what goes together."""
+    options = read_options(PretrainingOptions, config.task.options)
+    modes, asked = (*BLOCK_MODES, *PAIR_MODES), options.objectives
+    if options.sentences not in modes:
+        raise UnknownNameError(
+            f"task.options.sentences is {options.sentences!r}{suggestion(options.sentences, modes)}"
+        )
+    for name in asked:
+        if name not in OBJECTIVES:
+            raise UnknownNameError(
+                f"task.options.objectives has {name!r}{suggestion(name, OBJECTIVES)}"
+            )
+        if asked.count(name) > 1:
+            raise InputError(f"task.options.objectives names {name} twice; name it once")
+        if name != SPAN_BOUNDARY and options.sentences not in PAIR_MODES:
+            raise InputError(
+                f"task.options.objectives: {name} asks about two segments, and "
+                f"task.options.sentences={options.sentences} makes inputs of one; set "
+                "task.options.sentences=segment_pair or sentence_pair"
+            )
+    if NEXT_SENTENCE in asked and SENTENCE_ORDER in asked:
+        raise InputError(
+            "task.options.objectives: next_sentence takes half of the second segments from other "
+            "documents, sentence_order takes all from the same one; name one of the two"
+        )
+    if SPAN_BOUNDARY in asked and config.task.name != "masked_lm":
+        raise InputError(
+            "task.options.objectives: span_boundary predicts masked tokens, and "
+            f"{config.task.name} shows the model none; set task.name=masked_lm"
+        )
+    if SPAN_BOUNDARY in asked and options.unit != "span":
+        raise InputError(
+            "task.options.objectives: span_boundary is of masked spans, and "
+            f"task.options.unit={options.unit} masks none; set task.options.unit=span"
+        )
+    if asked and options.teacher is not None:
+        raise InputError(
+            "task.options.teacher goes with the masked LM alone; leave out task.options.objectives"
+        )
     return options
 
 

@@ -1,4 +1,4 @@
-"""Makes a pre-training task: blocks of text, masked, under one of two objectives."""
+"""Makes a pre-training task: blocks or pairs of text, masked, under the papers' objectives."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import dataclasses
 import math
 import warnings
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.inference.batching import BATCH_TOKENS
@@ -23,16 +23,26 @@ from roberta_hub.train.data.data_bins import find_splits, open_text
 from roberta_hub.train.data.digests import TRAINING_DATA, VALIDATION_DATA
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.data.random_hash import uniform
+from roberta_hub.train.data.segment_pairs import PAIR_MODES, SegmentPairs, pair_segments
 from roberta_hub.train.data.streams import build_stream, open_stream, stream_digest
-from roberta_hub.train.limits import read_options, suggestion
+from roberta_hub.train.limits import suggestion
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.distillation import Distilled, Teacher
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.initialization import informed_start
-from roberta_hub.train.tasks.masked_lm import MaskedLM
+from roberta_hub.train.tasks.masked_lm import MaskedLM, require_lm_head
 from roberta_hub.train.tasks.matching_heads import matching_heads
-from roberta_hub.train.tasks.options import PretrainingOptions, metric_of, train_path
+from roberta_hub.train.tasks.objectives import Objectives
+from roberta_hub.train.tasks.options import (
+    SENTENCE_ORDER,
+    SPAN_BOUNDARY,
+    PretrainingOptions,
+    metric_of,
+    pretraining_options,
+    train_path,
+)
 from roberta_hub.train.tasks.replaced_tokens import REPLACED_HEAD, ReplacedTokens
+from roberta_hub.train.tasks.span_boundary import boundary_targets
 from roberta_hub.train.tasks.training_task import Batch
 
 _GENERATOR_PURPOSE = 16
@@ -69,23 +79,30 @@ def build_pretraining(
         >>> list(task.lengths(epoch=0))
         [14]
     """
-    options = read_options(PretrainingOptions, config.task.options)
+    options = pretraining_options(config)
     if options.start not in START_METHODS:
         raise UnknownNameError(
             f"task.options.start is {options.start!r}{suggestion(options.start, START_METHODS)}"
         )
+    roberta = roberta_of(interface)
     if config.task.name == "masked_lm":
-        return PreTraining(config, options, interface, MaskedLM(roberta_of(interface)), fresh=fresh)
+        require_lm_head(roberta)
+        lm = MaskedLM(roberta, _objectives(interface, options))
+        return PreTraining(config, options, interface, lm, fresh=fresh)
     if options.teacher is not None:
         raise InputError("task.options.teacher goes with task.name=masked_lm")
-    model = ReplacedTokens(roberta_of(interface), options, config.seed)
+    model = ReplacedTokens(roberta, options, config.seed, _objectives(interface, options))
     interface.labels[REPLACED_HEAD] = ("original", "replaced")
     interface.default_head = REPLACED_HEAD
     return PreTraining(config, options, interface, model, fresh=fresh)
 
 
+def _objectives(interface: RobertaHubInterface, options: PretrainingOptions) -> Objectives | None:
+    return Objectives(interface, options.objectives) if options.objectives else None
+
+
 class PreTraining:
-    """A `TrainingTask` on blocks of text."""
+    """A `TrainingTask` on blocks or pairs of text."""
 
     def __init__(
         self,
@@ -114,8 +131,10 @@ class PreTraining:
         self.seed = config.seed
         self.masking = options.masking()
         self.maskable = Maskable.of(interface.tokenizer)
-        self.metric = metric_of(config, "loss", module.METRICS)
-        self.larger_is_better = self.metric not in ("loss", "lm_loss", "perplexity")
+        self.objectives = module.objectives
+        more = () if self.objectives is None else ("lm_loss", *self.objectives.metrics)
+        self.metric = metric_of(config, "loss", (*module.METRICS, *more))
+        self.larger_is_better = self.metric != "perplexity" and not self.metric.endswith("loss")
         self._shards, digest = _shards(train_path(config), "train", config, options, interface)
         longest = roberta_of(interface).config.max_positions
         digests, self._valid = {TRAINING_DATA: digest}, None
@@ -126,9 +145,11 @@ class PreTraining:
                     f"data.valid names {len(held_out)} folders; name one of them, fairseq judges "
                     "by the first"
                 )
-            self._valid, self._valid_lengths = held_out[0], _trained(held_out[0], longest)
+            self._valid, self._valid_lengths = held_out[0], _sizes(held_out[0], longest, 0, 0)
         self.data_digests: Mapping[str, str] = digests
-        self._lengths = [_trained(shard, longest)[: config.data.limit] for shard in self._shards]
+        self._longest, self._limit = longest, config.data.limit
+        self._lengths: dict[tuple[int, int], array[int]] = {}
+        self.lengths(0)
         if options.start == "informed" and config.pretrained:
             raise InputError(
                 "task.options.start=informed makes weights from the text's statistics, in place of "
@@ -137,26 +158,53 @@ class PreTraining:
             )
         if options.start == "informed" and fresh:
             informed_start(roberta_of(interface), self._shards[0].stream, seed=config.seed)
+            if self.objectives is not None and self.objectives.boundary is not None:
+                self.objectives.boundary.begin(roberta_of(interface))
         if options.start == "matching" and fresh:
             matching_heads(roberta_of(interface), self._shards[0].stream, seed=config.seed)
 
     def lengths(self, epoch: int) -> Sequence[int]:
-        """Count the tokens of each block; of several folders each epoch has the next one."""
-        return self._lengths[epoch % len(self._shards)]
+        """Count the tokens of each input; of several folders each epoch has the next one."""
+        number = epoch % len(self._shards)
+        shard = self._shards[number]
+        # Blocks are the same in every epoch, pairs are not.
+        key = (number, self._drawn(epoch) if isinstance(shard, SegmentPairs) else 0)
+        if key not in self._lengths:
+            found = _sizes(shard, self._longest, self.seed, key[1])[: self._limit]
+            if isinstance(shard, SegmentPairs):
+                self._lengths.clear()  # one epoch's alone
+            self._lengths[key] = found
+        return self._lengths[key]
+
+    def _drawn(self, epoch: int) -> int:
+        """Return which pairs an epoch has: with static masks those, too, take turns."""
+        return epoch if self.masking.copies is None else epoch % self.masking.copies
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
-        """Make a batch of blocks, masked for this epoch."""
+        """Make a batch of inputs, masked for this epoch."""
         shard = self._shards[epoch % len(self._shards)]
-        batch = self._masked(shard, indices, self.masking, self.seed, epoch)
+        batch, sequences = self._masked(shard, indices, self.masking, self.seed, epoch)
         if self.teacher is None:
             return batch
-        return self.teacher.teacher_targets(batch, shard.sequences(indices))
+        return self.teacher.teacher_targets(batch, sequences)
 
     def _masked(
-        self, blocks: Blocks, indices: Sequence[int], masking: Masking, seed: int, epoch: int
-    ) -> Batch:
+        self,
+        shard: Blocks | SegmentPairs,
+        indices: Sequence[int],
+        masking: Masking,
+        seed: int,
+        epoch: int,
+    ) -> tuple[Batch, list[Tensor]]:
+        """Make a masked batch, and return its ids as they were too."""
+        targets = {}
+        if isinstance(shard, SegmentPairs):
+            drawn = epoch if masking.copies is None else epoch % masking.copies
+            sequences, targets["segments"] = shard.inputs(indices, seed, drawn)
+        else:
+            sequences = shard.sequences(indices)
         padding = roberta_of(self.interface).config.padding_idx
-        packed = pack_sequences(blocks.sequences(indices), padding_idx=padding)
+        packed = pack_sequences(sequences, padding_idx=padding)
         numbers = torch.tensor(indices)
         seen, chosen = mask(
             packed.ids,
@@ -169,14 +217,12 @@ class PreTraining:
         )
         rows = chosen.nonzero()[:, 0]
         owners = torch.repeat_interleave(numbers, torch.tensor(packed.lengths))[rows]
-        targets = {
-            "rows": rows,
-            "ids": packed.ids[rows],
-            "luck": uniform(
-                seed, epoch, owners, packed.positions[rows], _GENERATOR_PURPOSE
-            ).float(),
-        }
-        return Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
+        luck = uniform(seed, epoch, owners, packed.positions[rows], _GENERATOR_PURPOSE).float()
+        targets |= {"rows": rows, "ids": packed.ids[rows], "luck": luck}
+        if self.objectives is not None and self.objectives.boundary is not None:
+            targets |= boundary_targets(packed.ids, packed.lengths, chosen)
+        batch = Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
+        return batch, sequences
 
     def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
         """Measure the loss, and what the module counts, on the held-out blocks.
@@ -185,29 +231,37 @@ class PreTraining:
         """
         if self._valid is None:
             return {}
-        module = self.module
+        module, objectives = self.module, self.objectives
         if interface is not None:
-            module = MaskedLM(roberta_of(interface))
+            module, objectives = MaskedLM(roberta_of(interface)), None
         device = next(module.parameters()).device
         budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid_lengths))
         sums: dict[str, float] = {"loss": 0.0}
+        counts: dict[str, int] = {}
         count = 0
         judge = Masking(prob=self.masking.prob, unit=self.masking.unit)
         with evaluating(module):
             for update in plan_epoch(self._valid_lengths, budget, seed=0, epoch=0):
-                batch = self._masked(self._valid, update[0], judge, 0, 0)
+                batch, _ = self._masked(self._valid, update[0], judge, 0, 0)
                 loss = module(batch.to(device))
                 count += batch.count
+                own = {} if objectives is None else objectives.counts(batch)
                 for name, value in {"loss": loss.total, **loss.logs}.items():
-                    sums[name] = sums.get(name, 0.0) + float(value)
-        numbers = {name: value / max(count, 1) for name, value in sums.items()}
+                    share = own[name] / max(batch.count, 1) if name in own else 1.0
+                    sums[name] = sums.get(name, 0.0) + share * float(value)
+                for name, number in own.items():
+                    counts[name] = counts.get(name, 0) + number
+        numbers = {name: value / max(counts.get(name, count), 1) for name, value in sums.items()}
         lm = numbers.get("lm_loss", numbers["loss"])
         return {**numbers, "perplexity": math.exp(min(lm, 700.0))}
 
     def chance(self) -> float | None:
-        """Return the loss of a model to which all ids are alike, ln V."""
-        chance = math.log(len(self.maskable.text))
-        return chance if isinstance(self.module, MaskedLM) else None
+        """Return the loss of a model to which all ids are alike, ln V, and all labels, ln 2."""
+        if not isinstance(self.module, MaskedLM):
+            return None
+        words = math.log(len(self.maskable.text))
+        more = () if self.objectives is None else self.objectives.names
+        return words + sum(words if name == SPAN_BOUNDARY else math.log(2) for name in more)
 
     def finish(self) -> RobertaHubInterface:
         """Return the trained model."""
@@ -220,8 +274,8 @@ def _shards(
     config: Config,
     options: PretrainingOptions,
     interface: RobertaHubInterface,
-) -> tuple[list[Blocks], str]:
-    """Return the blocks of a source, of each folder where it has several, and a digest of all."""
+) -> tuple[list[Blocks | SegmentPairs], str]:
+    """Return a source's blocks or pairs, of each folder where it has several, and a digest."""
     model, tokenizer = roberta_of(interface).config, interface.tokenizer
     size = options.block_size or model.max_positions
     if size > model.max_positions:
@@ -229,26 +283,30 @@ def _shards(
             f"task.options.block_size is {size}, the model takes {model.max_positions} tokens; "
             "architecture.max_positions can be changed where pretrained=false"
         )
-    bos, eos, mode = tokenizer.bos, tokenizer.eos, options.sentences
+    mode = options.sentences
     column = str(config.data.columns.get("text", "text"))
     own = Path(config.output) / "tokens" / name
     progress = config.loop.progress
     if splits := find_splits(source, name):
-        shards, digests = [], []
+        shards: list[Blocks | SegmentPairs] = []
+        digests = []
         for number, split in enumerate(splits, 1):
             folder = own if number == 1 else own.with_name(f"{name}-{number}")
             text = open_text(split, tokenizer, folder, progress=progress)
-            blocks = cached_blocks(
-                text.ids,
-                folder,
-                size,
-                mode=mode,
-                bos=bos,
-                eos=eos,
-                lines=text.ends,
-                name=text.digest,
+            pairs = _pairs(text.ids, size, options, interface, text.ends)
+            shards.append(
+                pairs
+                or cached_blocks(
+                    text.ids,
+                    folder,
+                    size,
+                    mode=mode,
+                    bos=tokenizer.bos,
+                    eos=tokenizer.eos,
+                    lines=text.ends,
+                    name=text.digest,
+                )
             )
-            shards.append(blocks)
             digests.append(text.digest)
         return shards, "+".join(digests)
     folder = Path(source)
@@ -257,8 +315,36 @@ def _shards(
     else:
         folder = own
         stream = build_stream(source, folder, tokenizer, column=column, progress=progress)
-    blocks = cached_blocks(stream, folder, size, mode=mode, bos=bos, eos=eos)
-    return [blocks], stream_digest(folder)
+    pairs = _pairs(stream, size, options, interface)
+    bos, eos = tokenizer.bos, tokenizer.eos
+    found = pairs or cached_blocks(stream, folder, size, mode=mode, bos=bos, eos=eos)
+    return [found], stream_digest(folder)
+
+
+def _pairs(
+    stream: Tensor,
+    size: int,
+    options: PretrainingOptions,
+    interface: RobertaHubInterface,
+    lines: Callable[[], Tensor] | None = None,
+) -> SegmentPairs | None:
+    """Return the pairs of a stream; None where blocks are asked for."""
+    mode, order = options.sentences, SENTENCE_ORDER in options.objectives
+    if mode not in PAIR_MODES:
+        return None
+    layout = interface.tokenizer.layout
+    # Where the model's segments end with a separator, none may stand inside of one.
+    keep = layout.separators == 2 and roberta_of(interface).config.num_segments < 2
+    return pair_segments(
+        stream, size, mode=mode, order=order, layout=layout, keep_ends=keep, lines=lines
+    )
+
+
+def _sizes(shard: Blocks | SegmentPairs, longest: int, seed: int, epoch: int) -> array[int]:
+    """Count the tokens of each input of an epoch."""
+    if isinstance(shard, SegmentPairs):
+        return shard.sizes(seed, epoch)
+    return _trained(shard, longest)
 
 
 def _trained(blocks: Blocks, longest: int) -> array[int]:

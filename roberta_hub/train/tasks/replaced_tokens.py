@@ -13,6 +13,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.masked_lm import masked_logits
+from roberta_hub.train.tasks.objectives import Objectives
 from roberta_hub.train.tasks.options import PretrainingOptions
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -29,10 +30,17 @@ class ReplacedTokens(nn.Module):
 
     METRICS = ("loss", "perplexity", "lm_loss", "recall", "precision")
 
-    def __init__(self, roberta: Roberta, options: PretrainingOptions, seed: int) -> None:
+    def __init__(
+        self,
+        roberta: Roberta,
+        options: PretrainingOptions,
+        seed: int,
+        objectives: Objectives | None = None,
+    ) -> None:
         super().__init__()
         _refuse_discriminator(roberta)
         self.roberta = roberta
+        self.objectives = objectives
         self.weight = options.discriminator_weight
         torch.manual_seed(seed)
         if REPLACED_HEAD not in roberta.token_heads:
@@ -67,7 +75,12 @@ class ReplacedTokens(nn.Module):
             both = (positive & replaced.eq(1)).sum() * len(rows)
             logs["recall"] = both / replaced.sum().clamp(min=1)
             logs["precision"] = both / positive.sum().clamp(min=1)
-        return Loss(lm + self.weight * found, logs)
+        total = lm + self.weight * found
+        if self.objectives is not None:
+            seen = [rebuilt[rows] for rows in self.objectives.rows(batch)]
+            added = self.objectives(self.roberta, batch, seen)
+            total, logs = total + added.total, {**logs, **added.logs}
+        return Loss(total, logs)
 
 
 def _refuse_discriminator(roberta: Roberta) -> None:
