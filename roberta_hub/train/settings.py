@@ -54,7 +54,8 @@ class TaskConfig:
     metric: str | None = None
     """The number that chooses the best checkpoint; None: the task's own."""
     options: dict[str, Any] = field(default_factory=dict)
-    """The task's own options, such as `max_length`, `mask_prob`, `margin_alpha`."""
+    """The task's own options, such as `max_length`, `mask_prob`, `sentences`, `objectives`; see
+    tasks/options.py."""
 
 
 @dataclass

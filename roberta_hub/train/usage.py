@@ -33,6 +33,8 @@ def usage() -> str:
         "data.valid=MNLI/dev_matched.tsv",
         "  roberta-hub train finetune=sst_2 model=roberta.tiny data.train=reviews.csv \\",
         '      "data.columns={sentence: text, label: stars}"',
+        "  roberta-hub train pretrain=base data.train=corpus.txt \\",
+        '      task.options.sentences=segment_pair "task.options.objectives=[next_sentence]"',
         "  torchrun --nproc-per-node 8 -m roberta_hub train pretrain=base data.train=corpus.txt",
     ]
     return "\n".join(lines)

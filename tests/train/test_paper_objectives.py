@@ -14,6 +14,7 @@ import roberta_hub
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.config import compose
 from roberta_hub.train.run import make_task, result, run
+from roberta_hub.train.tasks.build import build_task
 from roberta_hub.train.tasks.features import hidden
 from roberta_hub.train.tasks.masked_lm import masked_loss
 
@@ -194,6 +195,28 @@ def test_the_head_is_saved_as_transformers_reads_it(material, tmp_path, family, 
     torch.testing.assert_close(ours, logits.log_softmax(-1), atol=1e-5, rtol=1e-5)
     again = make_task(compose(settings(material, tmp_path / "b", how, model=tmp_path / "out")))
     assert torch.equal(again.module.roberta.classification_heads[head].dense.weight, dense)
+
+
+def test_a_boundary_begins_from_the_texts_statistics(material, tmp_path):
+    """Its bias is the LM head's, which knows how frequent tokens are."""
+    how = BOUNDARY.replace("{", "{start: informed, ")
+    config = compose(settings(material, tmp_path, how, "pretrained=false", model="roberta.base"))
+    task = build_task(config, roberta_hub.load_model(material / "roberta").train())
+    bias = task.module.roberta.encoder.lm_head.bias
+    assert bias.std() > 0.1 and torch.equal(task.module.objectives.boundary.bias, bias)
+
+
+@pytest.mark.parametrize(
+    ("how", "known"), [(NEXT, {"nsp"}), (BOUNDARY, set())], ids=["next", "boundary"]
+)
+def test_a_roberta_begins_from_random_weights(material, tmp_path, how, known):
+    """It leaves with the head of pairs, and without that of spans."""
+    sizes = {"embed_dim": 8, "ffn_dim": 8, "num_layers": 1, "num_heads": 2, "max_positions": 48}
+    shape = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+    more = ["pretrained=false", f"architecture={{{shape}}}", "loop.max_updates=1"]
+    trained = result(run(compose(settings(material, tmp_path, how, *more, model="roberta.base"))))
+    assert {*trained.model.classification_heads} == known == {*trained.labels}
+    assert not [name for name in trained.model.state_dict() if "objectives" in name]
 
 
 def test_replaced_tokens_learn_next_sentences_too(material, tmp_path):
