@@ -219,6 +219,35 @@ def test_a_roberta_begins_from_random_weights(material, tmp_path, how, known):
     assert not [name for name in trained.model.state_dict() if "objectives" in name]
 
 
+@pytest.mark.system
+@pytest.mark.parametrize("how", [NEXT, ORDER, BOUNDARY], ids=["next", "order", "boundary"])
+def test_each_objective_is_learnt(material, tmp_path, how):
+    """Sentences of one document name one place, and their words show their order."""
+    more = ["batch.max_tokens=512", "optimizer.lr=4e-3", "optimizer.clip_norm=1.0"]
+    more += ["optimizer.warmup_updates=10", "loop.max_updates=250"]
+    write_family("bert", tmp_path / "model", head="pretraining", **NO_DROPOUT)
+    lines = settings(material, tmp_path / "run", how, *more, model=tmp_path / "model")
+    first = make_task(compose(lines)).evaluate()
+    found = run(compose([*lines, "loop.evaluate_every=250"])).metrics
+    assert found["lm_loss"] < 0.5 * first["lm_loss"]
+    if how is BOUNDARY:
+        assert found["span_boundary_loss"] < 0.5 * first["span_boundary_loss"]
+    else:
+        (name,) = [name for name in found if name.endswith("_accuracy")]
+        assert found[name] > 0.75
+
+
+@pytest.mark.parametrize("how", [NEXT, ORDER, BOUNDARY], ids=["next", "order", "boundary"])
+def test_half_precision(material, tmp_path, how):
+    losses = {}
+    for precision in ("no", "bf16"):
+        lines = settings(material, tmp_path / precision, how, f"loop.precision={precision}")
+        run(compose([*lines, "loop.log_every=1", "loop.max_updates=2"]))
+        with (tmp_path / precision / "log.csv").open() as file:
+            losses[precision] = [float(row["loss"]) for row in csv.DictReader(file)]
+    assert losses["bf16"] == pytest.approx(losses["no"], rel=0.02)
+
+
 def test_replaced_tokens_learn_next_sentences_too(material, tmp_path):
     lines = settings(material, tmp_path, NEXT, "task.name=replaced_tokens")
     task = make_task(compose(lines))
