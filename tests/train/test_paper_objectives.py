@@ -296,6 +296,15 @@ def test_the_best_checkpoint_may_be_chosen_by_an_objective(material, tmp_path):
         assert make_task(compose(lines)).larger_is_better == larger
 
 
+def test_documents_of_one_sentence_have_no_order(material, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("The house is old.\n\nWhere is it?\nIt is here.\n\nThe end.\n")
+    lines = [*settings(material, tmp_path / "run", ORDER), f"data.train={text}"]
+    with pytest.warns(UserWarning, match="left out 2 documents of one sentence"):
+        task = make_task(compose(lines))
+    assert [bool(size) for size in task.lengths(0)] == [False, True, False]
+
+
 def test_static_masks_have_static_pairs(material, tmp_path):
     how = NEXT.replace("{", "{copies: 2, ")
     task = make_task(compose(settings(material, tmp_path, how)))

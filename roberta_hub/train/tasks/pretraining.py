@@ -335,9 +335,16 @@ def _pairs(
     layout = interface.tokenizer.layout
     # Where the model's segments end with a separator, none may stand inside of one.
     keep = layout.separators == 2 and roberta_of(interface).config.num_segments < 2
-    return pair_segments(
+    found = pair_segments(
         stream, size, mode=mode, order=order, layout=layout, keep_ends=keep, lines=lines
     )
+    if order and (alone := int(found.groups.diff(dim=0).eq(1).sum())):
+        warnings.warn(
+            f"left out {alone:,} documents of one sentence, which has no order; a sentence is a "
+            "line of the text",
+            stacklevel=2,
+        )
+    return found
 
 
 def _sizes(shard: Blocks | SegmentPairs, longest: int, seed: int, epoch: int) -> array[int]:
