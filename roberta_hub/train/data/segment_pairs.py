@@ -35,7 +35,7 @@ _RELATION, _SPLIT, _DOCUMENT, _SENTENCE = range(32, 36)
 class Sentences:
     """Where the sentences of a stream are: its lines, long ones in pieces.
 
-    A stream's second coordinates count ids as they stand in a segment: with the ends of lines
+    The second coordinates count ids as a segment has them: with the ends of lines
     between sentences, or without.
     """
 
@@ -106,7 +106,7 @@ class SegmentPairs:
     def inputs(self, indices: Sequence[int], seed: int, epoch: int) -> tuple[list[Tensor], Tensor]:
         """Read some pairs as ids, (T_i,) each, and what is asked about each, (B,).
 
-        The labels are 0 for segments as they stand in the text, 1 for others.
+        The labels are 0 for segments as the text has them, 1 for others.
 
         Args:
             indices: of groups.

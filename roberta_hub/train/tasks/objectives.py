@@ -1,7 +1,7 @@
 """Adds objectives of RoBERTa's relatives to what a pre-training task learns.
 
 - Next sentence (Devlin et al. 2019, section 3.1): does the second segment follow the first?
-- Sentence order (Lan et al. 2020, section 3.1): do two segments stand in the text's order?
+- Sentence order (Lan et al. 2020, section 3.1): are two segments in the text's order?
 - The boundary of spans (Joshi et al. 2020, section 3.2): see span_boundary.py.
 
 Each adds its mean to the mean of the task's own loss, as BERT's code and transformers do.

@@ -73,8 +73,8 @@ class SpanBoundary(nn.Module):
 def boundary_targets(ids: Tensor, lengths: tuple[int, ...], chosen: Tensor) -> dict[str, Tensor]:
     """Find the spans of a packed batch, and the tokens beside them.
 
-    A span is a run of chosen tokens; one that ends its sequence has nothing beside it, and is left
-    out.
+    A span is a run of chosen tokens, so that masked spans that touch are one; one that begins or
+    ends its sequence lacks a neighbour, and is left out. SpanBERT's code does both.
 
     Args:
         ids: before anything was masked. Shape: (N,)
