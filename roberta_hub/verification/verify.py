@@ -16,6 +16,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.hub import load_model
 from roberta_hub.inference.dtype_choice import check_least_cosine
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.verification.diagnosis import (
