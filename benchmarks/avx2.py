@@ -1,7 +1,7 @@
 """Encoders on a CPU with AVX2 alone, or limited to it: one text and a corpus, beside peers.
 
     python benchmarks/avx2.py              # some twelve minutes on two cores
-    python benchmarks/avx2.py --sizes base  # in place of what the results have of it
+    python benchmarks/avx2.py --sizes base
 
 The same weights in every engine, one thread, CPU milliseconds: medians by turns in one process for
 each size. Where the CPU has AVX-512 every library is limited to AVX2 by its own variable (OpenVINO
@@ -29,7 +29,7 @@ import torch
 from lib import engines
 from lib.corpus import corpus, sentences
 from lib.guard import short_name, this_cpu
-from lib.report import RESULTS, about, write
+from lib.report import about, write
 
 import roberta_hub
 from roberta_hub.model.kernels import cpu
@@ -134,7 +134,6 @@ def measure(size: str, folder: Path, rounds: int) -> dict[str, Any]:
     if size != "base":  # a sentence encoder's work; base has none
         shapes["sentences"] = (lambda: [short[drawn_short.pop()] for _ in range(SENTENCES)], 3)
     numbers: dict[str, dict[str, float]] = {name: {} for name in found}
-    turns: dict[str, dict[str, list[float]]] = {name: {} for name in found}
     for shape, (make, count) in shapes.items():
         seconds: dict[str, list[float]] = {name: [] for name in found}
         for turn in range(count + 1):
@@ -146,7 +145,6 @@ def measure(size: str, folder: Path, rounds: int) -> dict[str, Any]:
                     seconds[name].append((time.process_time() - began) / sum(map(len, ids)))
         for name, own in seconds.items():
             numbers[name][shape] = median(own)
-            turns[name][shape] = [float(f"{one:.4g}") for one in own]
     compared = [texts[i] for i in range(16)]
     exact = found["plain"](compared)
     for name, engine in found.items():
@@ -155,13 +153,7 @@ def measure(size: str, folder: Path, rounds: int) -> dict[str, Any]:
             for a, b in zip(exact, engine(compared), strict=True)
         ]
         numbers[name]["cosine"] = float(min(near))
-    when = time.strftime("%Y-%m-%d %H:%M")
-    return {
-        "seconds a token": numbers,
-        "turns": turns,
-        "products": products(size),
-        "when": when,
-    }
+    return {"seconds a token": numbers, "products": products(size)}
 
 
 def products(size: str) -> float:
@@ -190,8 +182,8 @@ def page(numbers: dict[str, Any]) -> str:
         "",
         "CPU milliseconds of one text by its tokens, one thread; of a corpus, and of sentences",
         "alone, tokens a CPU second.",
-        "Ratio: how many times as long the fastest peer of the precision takes whose least cosine",
-        "is 0.999, or 0.98 of roberta.tiny's trained weights; the median over turns.",
+        "Ratio: over ours the time of the fastest peer of the precision whose least cosine is",
+        "0.999, or 0.98 of roberta.tiny's trained weights.",
         "Again: `python benchmarks/avx2.py`.",
     ]
     for size, found in numbers.items():
@@ -214,7 +206,7 @@ def page(numbers: dict[str, Any]) -> str:
             ]
             if peers and own in rows:
                 ratios = [
-                    min(over(found["turns"], n, own, shape) for n in peers)
+                    min(rows[n][shape] for n in peers) / rows[own][shape]
                     for shape in (*map(str, LENGTHS), *many)
                 ]
                 cells = [f"{ratio:.2f}" for ratio in ratios]
@@ -222,12 +214,6 @@ def page(numbers: dict[str, Any]) -> str:
         share = found["products"] / rows["optimize"]["corpus"]
         lines += ["", f"`optimize` has {share:.0%} of the speed of the layers' products alone."]
     return "\n".join(lines)
-
-
-def over(turns: dict[str, dict[str, list[float]]], peer: str, own: str, shape: str) -> float:
-    """How many times as long a peer takes: the median over turns, the steadier one."""
-    pairs = zip(turns[peer][shape], turns[own][shape], strict=True)
-    return median(theirs / ours for theirs, ours in pairs)
 
 
 def main() -> None:
@@ -249,15 +235,12 @@ def main() -> None:
         ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
         numbers[size] = json.loads(ran.stdout.splitlines()[-1])
     os.environ |= limits
-    name = f"avx2_{short_name(this_cpu())}"
-    path = RESULTS / f"{name}.json"
-    before = json.loads(path.read_text(encoding="utf-8"))["sizes"] if path.is_file() else {}
-    numbers = {size: found for size in SIZES if (found := numbers.get(size, before.get(size)))}
     table = page(numbers)
     print(table)
     if set(numbers) == set(SIZES):
         rows = numbers["base"]["seconds a token"]
         packages = ["torch", *(MODULES[name] for name in PEERS if name in rows)]
+        name = f"avx2_{short_name(this_cpu())}"
         write(name, table, {"about": about(*packages), "limits": limits, "sizes": numbers})
 
 
