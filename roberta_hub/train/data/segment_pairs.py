@@ -218,7 +218,7 @@ def pair_segments(
         order: whether segments change places; False: some come from another document.
         layout: special ids, and the separators between the segments.
         keep_ends: whether lines keep their ends inside of a segment; False: for a model whose
-            segments are told apart by them.
+            segments end with one.
         lines: counts the ids up to the end of each line, (N,); None: a line ends with `eos`.
 
     Raises:
