@@ -1210,14 +1210,18 @@ class RobertaHubInterface(nn.Module):
     ) -> Display:
         """Colour each word of a text by its surprise, or by what it contributes to a head's answer.
 
-        Without a head, each word is masked, and its surprise is -log2 of the probability that the
+        A model that was trained for a head, as `fit` makes them, explains that head's answer. Other
+        models show surprise, and so does a text where the head judges pairs;
+        `roberta.default_head = None` asks for it.
+
+        For surprise each word is masked, and its surprise is -log2 of the probability that the
         model gives it there, in bits: 0 where the model is sure of it, 1 more for each halving. A
         word of several pieces is guessed from left to right, with the pieces that follow masked
         too (Kauf and Ivanova 2023, PLL-word-l2r), so that its end does not give its beginning away;
         `score` masks single pieces. Hovering over a word shows other words and their
         probabilities.
 
-        With a classification head, each word is left out, and its contribution is how much the
+        For a head's answer each word is left out, and its contribution is how much the
         probability of the predicted label falls (of a head with one output, how much the output
         falls). Words are left out and not traced by integrated gradients (Sundararajan et al.
         2017), which are no more faithful. Taking away a tenth, a fifth or a half of the words, the
@@ -1232,7 +1236,7 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             text: one text, or a tuple of sentences for a pair.
-            head: name of a classification head; None: the language model.
+            head: name of a classification head; None: the model's own, else the language model.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:

@@ -387,6 +387,15 @@ def _depth(layer: int, num_layers: int) -> int:
     return layer if layer >= 0 else num_layers + 1 + layer
 
 
+def has_lm_head(model: nn.Module) -> bool:
+    """Whether a model has a language-model head.
+
+    Args:
+        model: ours or fairseq's.
+    """
+    return getattr(model.encoder, "lm_head", True) is not None
+
+
 def check_lm_head(model: nn.Module, verb: str) -> None:
     """Refuse a model without a language-model head before any text is run.
 
@@ -397,7 +406,7 @@ def check_lm_head(model: nn.Module, verb: str) -> None:
     Raises:
         InputError: it has none; an ELECTRA discriminator's generator has one.
     """
-    if getattr(model.encoder, "lm_head", True) is not None:
+    if has_lm_head(model):
         return
     if getattr(model, "replaced_head", None) is not None:
         raise InputError(

@@ -16,8 +16,15 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import short_repr, text_of
+from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError, placed
-from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import (
+    BatchStates,
+    Runner,
+    check_lm_head,
+    has_lm_head,
+    lm_logits,
+)
 from roberta_hub.inference.classify import (
     Activation,
     Prediction,
@@ -30,6 +37,7 @@ from roberta_hub.inference.classify import (
 from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.windows import Windows
 from roberta_hub.inference.word_spans import WordSpan, word_spans
+from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
@@ -83,15 +91,38 @@ def explain(
         runner: of the model.
         text: one text, or a tuple of sentences.
         heads: of the model.
-        head: name of a classification head; None: the language model.
+        head: name of a classification head; None: as `head_to_explain` says.
     """
     sentences = one_text(text)
     with placed(lambda _: "text"):
-        if head is None:
+        asked = head_to_explain(heads, head, "pair" if len(sentences) > 1 else "one")
+        if asked is None:
             return surprisal_display(runner, sentences)
-        return contribution_display(
-            runner, sentences, heads, heads.find(head, "classification", "explain")
-        )
+        return contribution_display(runner, sentences, heads, asked)
+
+
+def head_to_explain(heads: Heads, head: str | None, inputs: Inputs) -> str | None:
+    """Return the head whose answer is explained; None: the language model's surprise is.
+
+    Without a name it is the head that the model was trained for, unless that judges other inputs;
+    and the only head of a model without a language-model head.
+
+    Args:
+        heads: of the model.
+        head: name; None: not given.
+        inputs: what the text is.
+
+    Raises:
+        UnknownNameError: no such classification head.
+        InputError: several, and no language-model head.
+    """
+    there = heads_of(heads.model)
+    own = heads.default
+    if head is None and own in there and heads.inputs(own) in (None, inputs):
+        return own
+    if head is None and (has_lm_head(heads.model) or not len(there)):
+        return None
+    return heads.find(head, "classification", "explain")
 
 
 # ---- surprise ----

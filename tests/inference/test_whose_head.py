@@ -135,6 +135,31 @@ def test_what_there_is_instead_is_listed(tuned: RobertaHubInterface) -> None:
         tuned.zero_shot(["a"], ["b"])
 
 
+def test_explain_takes_the_models_own_head(tuned: RobertaHubInterface) -> None:
+    """A model that was trained for a head explains that; surprise is of what it does not judge."""
+    text, pair = "A dull film.", ("A film.", "It is dull.")
+    assert tuned.explain(text).to_dict() == tuned.explain(text, "mood").to_dict()
+    assert "bits" in tuned.explain(pair).to_dict()  # mood judges single texts
+    tuned.default_head = "mnli"
+    assert tuned.explain(pair).to_dict() == tuned.explain(pair, "mnli").to_dict()
+    assert "bits" in tuned.explain(text).to_dict()
+    tuned.default_head = None  # two heads, and a language model
+    assert "bits" in tuned.explain(text).to_dict()
+    tuned.default_head = "gone"
+    assert "bits" in tuned.explain(text).to_dict()
+
+
+def test_explain_takes_the_only_head_where_there_is_no_language_model() -> None:
+    roberta = small_roberta(heads={"topic": 2}, labels={"topic": ("art", "sport")}, lm_head=False)
+    text = "Goal!"
+    assert roberta.explain(text).to_dict() == roberta.explain(text, "topic").to_dict()
+    roberta.register_classification_head("mood", 2)
+    with pytest.raises(InputError, match=r"explain .* has 2: topic \(art, sport\), mood \(0, 1\)"):
+        roberta.eval().explain(text)
+    with pytest.raises(InputError, match="no language-model head; load a masked-LM checkpoint"):
+        small_roberta(lm_head=False).explain(text)
+
+
 @pytest.mark.parametrize("head", [5, ["mnli"], b"mnli", {}])
 def test_a_head_is_a_name(many: RobertaHubInterface, head: Any) -> None:
     calls: list[Any] = [
