@@ -27,6 +27,7 @@ from roberta_hub.signals import cleared
 
 CAN_START = os.name == "posix"
 """Whether a process can hand open files to a worker; Windows' cannot."""
+FOR_WORKERS = "worker processes are for Linux and macOS"
 KILL = 9
 """The signal; Windows has none."""
 CORES_PER_WORKER = 4
@@ -51,6 +52,11 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+def why_in_process() -> str:
+    """Say why a lake ran in this process, where it did."""
+    return "workers would take longer to start" if CAN_START else FOR_WORKERS
+
+
 def run_units(
     job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
 ) -> Generator[Done, None, None]:
@@ -67,8 +73,7 @@ def run_units(
     if not CAN_START:
         if schedule.workers is not None or schedule.time_limit < TIME_LIMIT:
             raise InputError(
-                "worker processes are for Linux and macOS; here a lake runs in this process, whose "
-                "units cannot be stopped",
+                f"{FOR_WORKERS}; here a lake runs in this process, whose units cannot be stopped",
                 remedy=Remedy(
                     "leave out workers= and time_limit=", "leave out --workers and --time-limit"
                 ),

@@ -187,6 +187,7 @@ def lake(
         if left and (report := finished()):
             return _checked(report, verb)
     note = total(state.notes[number] for number in sorted(state.notes))
+    here = any(done.worker == this_worker() for done in state.ended.values())
     report = replace(
         _report(path, note, clock() - began),
         units=len(plan.units),
@@ -194,7 +195,8 @@ def lake(
         failed=tuple(done for done in state.ended.values() if done.end not in ENDS_WITH_FILE),
         left=left,
         rows=note.rows + sum(unit.rows for unit in state.unread),
-        in_process=any(done.worker == this_worker() for done in state.ended.values()),
+        in_process=here,
+        why_in_process=_why_in_process() if here else "",
     )
     return _checked(report, verb)
 
@@ -241,6 +243,12 @@ def _find_scheduler(name: str, schedule: SchedulerOptions) -> tuple[Scheduler, i
     from roberta_hub.scale import processes
 
     return processes.run_units, processes.threads(schedule)
+
+
+def _why_in_process() -> str:
+    from roberta_hub.scale import processes
+
+    return processes.why_in_process()
 
 
 def _units_of_part(units: Sequence[WorkUnit], part: tuple[int, int] | None) -> Sequence[WorkUnit]:

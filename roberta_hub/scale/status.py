@@ -48,13 +48,15 @@ class Report:
     """Of the first rows without an answer, with file and row."""
     seconds: float = 0.0
     in_process: bool = False
-    """Whether this process did the units itself: the rows were too few to start workers for."""
+    """Whether this process did the units itself."""
+    why_in_process: str = ""
+    """Why it did, "workers would take longer to start" say; "": it did not."""
 
     def __str__(self) -> str:
         rate = sum(unit.rows for unit in self.done) / max(self.seconds, 1e-9)
         text = f"{self.target}: {self.units - self.left} of {self.units} units, {self.rows:,} rows"
         text += f"; {len(self.done)} units in {self.seconds:,.0f} s, {rate:,.0f} rows/s"
-        text += ", in this process: workers would take longer to start" if self.in_process else ""
+        text += f", in this process: {self.why_in_process}" if self.in_process else ""
         if self.faults:
             text += f"; {row_count(self.faults)} without an answer"
             text += f", {self.missing:,} of them without a text" if self.missing else ""

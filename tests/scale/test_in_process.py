@@ -135,6 +135,7 @@ def test_where_no_worker_can_be_started(
     slow = Slow("classify", model, text=TEXT, threads=1)
     report = lake(source, tmp_path / "slow", slow, unit_rows=20)
     assert report.in_process and len(report.done) == 2
+    assert "in this process: worker processes are for Linux and macOS" in str(report)
     for place, told in {"number": {"workers": 1}, "limit": {"time_limit": 300}}.items():
         with pytest.raises(InputError, match=r"for Linux and macOS.*leave out workers= and time_"):
             lake(source, tmp_path / place, slow, unit_rows=20, **told)
