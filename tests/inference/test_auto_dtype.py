@@ -64,7 +64,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, machine: CPU) -> None:
         (ZEN_4, 3.2, 1.8),
         (CASCADE_LAKE, 1.5, 0.4),
         (ALDER_LAKE, None, None),
-        (HASWELL, 2.1, None),
+        (HASWELL, 2.0, None),
     ],
 )
 def test_the_table(machine: CPU, int8: float | None, bfloat16: float | None) -> None:
