@@ -7,6 +7,7 @@ import copy
 import logging
 import multiprocessing
 import pickle
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -164,3 +165,11 @@ def test_the_callers_own_item_is_named(name: str, roberta: RobertaHubInterface) 
         call(roberta)
     assert str(caught.value.place) == place and str(caught.value).startswith(f"{place}: ")
     assert place not in caught.value.what
+
+
+def test_explain_refuses_a_long_text_before_it_copies_it(roberta: RobertaHubInterface) -> None:
+    """It reads a copy of the text without each of its words: of these 1.6 GB."""
+    started = time.process_time()
+    with pytest.raises(InputError, match="too long: [0-9]+ tokens > 48"):
+        roberta.explain("🙂 " * 10_000, "topic")
+    assert time.process_time() - started < 5

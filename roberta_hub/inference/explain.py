@@ -338,6 +338,7 @@ def outputs_without_words(
         Outputs for the whole text, then without each word: (1 + len(units), K).
     """
     ids = runner.tokenizer.encode(*sentences)
+    runner.fit_windows([ids], [_text_in_errors(sentences)])  # before a copy of it for each word
     copies = [ids]
     for unit in units:
         copies.append(_without(ids, unit))
