@@ -150,23 +150,27 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+CHOICES = {
+    "optimizer.decay": DECAYS,
+    "optimizer.schedule": SCHEDULES,
+    "loop.precision": PRECISIONS,
+    "loop.parallel": PARALLEL,
+    "loop.state": STATES,
+    "loop.degenerate": DEGENERATE,
+    "batch.order": ORDERS,
+}
+"""Settings that have one of some values, by their dotted names."""
+
+
 def _choices(config: Config) -> None:
-    for name, choices in {
-        "optimizer.decay": DECAYS,
-        "optimizer.schedule": SCHEDULES,
-        "loop.precision": PRECISIONS,
-        "loop.parallel": PARALLEL,
-        "loop.state": STATES,
-        "loop.degenerate": DEGENERATE,
-        "batch.order": ORDERS,
-    }.items():
+    for name, choices in CHOICES.items():
         section, key = name.split(".")
         value = getattr(getattr(config, section), key)
         if value not in choices:
             raise UnknownNameError(f"{name} is {_shown(value)}{suggestion(value, choices)}")
 
 
-_MINIMA: dict[str, float] = {
+MINIMA: dict[str, float] = {
     **dict.fromkeys(("optimizer.lr", "optimizer.eps", "optimizer.weight_decay"), 0),
     **dict.fromkeys(("optimizer.clip_norm", "optimizer.end_lr", "optimizer.layer_decay"), 0),
     **dict.fromkeys(("optimizer.warmup_updates", "optimizer.power", "loop.evaluate_every"), 0),
@@ -178,10 +182,11 @@ _MINIMA: dict[str, float] = {
     **dict.fromkeys(("optimizer.width",), 1),
     **dict.fromkeys(("loop.max_minutes", "loop.save_minutes", "loop.save_every"), 0),
 }
+"""The least value of each number, by its dotted name."""
 
 
 def _ranges(config: Config) -> None:
-    for name, least in _MINIMA.items():
+    for name, least in MINIMA.items():
         section, key = name.split(".")
         value = getattr(getattr(config, section), key)
         if value is not None and not least <= value < float("inf"):

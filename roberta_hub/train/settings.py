@@ -63,9 +63,13 @@ class OptimizerConfig:
     """Adam and its learning rate; see `loop/optimizer.py`."""
 
     lr: float = 1e-5
+    """The peak of the learning rate."""
     betas: list[float] = field(default_factory=lambda: [0.9, 0.98])
+    """Adam's: how slowly it forgets gradients, and their squares."""
     eps: float = 1e-6
+    """Adam's: keeps its division from zero."""
     weight_decay: float = 0.1
+    """Decoupled from the gradient (AdamW)."""
     decay: str = "weights"
     """"weights", or "fairseq": biases and LayerNorms decay too."""
     layer_decay: float = 1.0
@@ -73,6 +77,7 @@ class OptimizerConfig:
     clip_norm: float = 0.0
     """Largest norm of the gradient; 0: no limit."""
     schedule: str = "polynomial_decay"
+    """How the rate changes after the warm-up."""
     warmup_updates: int | None = None
     """None: 6 % of the updates, as in the GLUE recipes."""
     total_updates: int | None = None
@@ -80,7 +85,9 @@ class OptimizerConfig:
     decay_updates: int | None = None
     """How long the decay of `constant_then_decay` takes; None: a tenth of the updates."""
     end_lr: float = 0.0
+    """Where the decay ends."""
     power: float = 1.0
+    """Of the polynomial; 1 is a line."""
     width: int | None = None
     """Width of the models that `lr` is for: a narrower one learns at a higher rate, see rates.py.
     None: `lr` is taken as it is. The recipes of fine-tuning say 768, unless `lr` is set."""
@@ -111,7 +118,9 @@ class LoopConfig:
     """Length, precision and output of a run; see `loop/training_loop.py`."""
 
     max_updates: int | None = None
+    """The run ends after so many updates; None: `max_epochs` ends it."""
     max_epochs: int | None = None
+    """The run ends after reading the training set so often; None: `max_updates` ends it."""
     max_minutes: float | None = None
     """Time for this start of the run: it saves and stops in time; the same command goes on."""
     evaluate_every: int | None = None
@@ -122,6 +131,7 @@ class LoopConfig:
     """Updates between states to resume from; None: after each evaluation and every
     `save_minutes`; 0: never, a stopped run starts from scratch."""
     save_minutes: float = 10.0
+    """Minutes between states to resume from; see `save_every`."""
     log_every: int = 10
     """Updates between rows of the log."""
     precision: str = "no"
@@ -141,6 +151,7 @@ class LoopConfig:
     degenerate: str = "warn"
     """What to do when the loss stays that of chance: "warn" or "stop"."""
     tensorboard: bool = False
+    """Whether to log for TensorBoard too."""
     progress: bool | None = None
     """Whether to show a bar; None: on a terminal only."""
 
@@ -165,6 +176,7 @@ class Config:
     resume: bool = True
     """Whether to go on where a run in `output` stopped."""
     seed: int = 1
+    """Of the order, the masks, dropout and new weights."""
     data: DataConfig = field(default_factory=DataConfig)
     task: TaskConfig = field(default_factory=TaskConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

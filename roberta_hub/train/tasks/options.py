@@ -79,10 +79,13 @@ class PretrainingOptions:
     """What is learnt besides: "next_sentence" (BERT), "sentence_order" (ALBERT), "span_boundary"
     (SpanBERT); see objectives.py."""
     unit: str = "token"
-    """What is masked at once: see `Masking.unit`."""
+    """What is masked at once: "token", "word", "span", or as "fairseq" does it."""
     mask_prob: float = 0.15
+    """Share of the tokens that the model must guess."""
     leave_prob: float = 0.1
+    """Share of these that stay as they are."""
     random_prob: float = 0.1
+    """Share of these that become another token."""
     copies: int | None = None
     """Static masking with this many masks of each sequence; None: dynamic."""
     start: str = "random"
