@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo hub-page test test-system test-parity test-full lakes check bench bench-quick notebooks docs answers clean
+.PHONY: demo hub-page test test-system test-parity test-full lakes check bench bench-quick notebooks docs answers reference clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -13,9 +13,15 @@ demo: $(VENV)/.core
 hub-page: $(VENV)/.core
 	$(BIN)/python tools/hub_page.py
 
-# After new weights for roberta.tiny: what README.md prints becomes what they answer.
+# After new weights for roberta.tiny: what pages and the README's picture say becomes what they answer.
 answers: $(VENV)/.test
 	$(BIN)/python tools/answers.py --write
+	$(BIN)/python tools/draw_answers.py
+	$(BIN)/python tools/reference.py --answers
+
+# The pages of docs/reference that follow from the code: shell, API, settings of training.
+reference: $(VENV)/.test
+	$(BIN)/python tools/reference.py
 
 # Three tiers (CONTRIBUTING.md): unit in minutes, system and parity for CI and for what they prove.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal

@@ -17,12 +17,13 @@ from scripts import TOOLS, load_script
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
+from roberta_hub.shell.main import VERBS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMES = {page: page.relative_to(ROOT / "docs").as_posix() for page in PAGES}
 """What a page is called from docs/: guides/verify.md."""
-API = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+API = "".join(page.read_text("utf-8") for page in (ROOT / "docs/reference/api").glob("*.md"))
 LOADED = {("link", "href"), ("script", "src"), ("img", "src"), ("iframe", "src")}
 """What a browser fetches unasked."""
 
@@ -115,7 +116,9 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
 
 @pytest.mark.system
 def test_every_public_name_has_its_docstring_in_the_site(site: Path) -> None:
-    anchors = Links(site / "docs/reference/api.html").anchors
+    anchors = set[str]().union(
+        *(Links(page).anchors for page in (site / "docs/reference/api").glob("*.html"))
+    )
     wanted = {f"roberta_hub.{name}" for name in roberta_hub.__all__}
     wanted |= {f"roberta_hub.RobertaHubInterface.{name}" for name in public_methods()}
     wanted |= {f"roberta_hub.scale.{name}" for name in roberta_hub.scale.__all__}
@@ -153,6 +156,7 @@ RUN = {
     "reference/lakes.md": "test_lake_recipes.py",
     "reference/shell.md": "test_readme.py: as typed",
     "reference/tables.md": "test_readme.py: as typed",
+    **{f"reference/shell/{name}.md": "house/test_reference.py" for name in VERBS},
 }
 """Pages whose blocks run as they stand; other pages have doctests, which test_readme.py runs."""
 

@@ -2,8 +2,8 @@
 
 README.md and docs/ are the pages. What they link to comes along (tables of benchmarks, the model
 card, notices), each at its place in the repository, so that a link that works there works in the
-site. A notebook becomes a page with its saved outputs, and the table of docs/reference/api.md
-brings the docstrings of the names in it.
+site. A notebook becomes a page with its saved outputs, and the tables of docs/reference/api/ bring
+the docstrings of the names in them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from mkdocs.structure.pages import Page
 from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"""\]\(([^)#\s]+)(?:#[^)]*)?\)|(?:src|srcset)="([^"]+)\"""")
 """The target of a link or a picture, without its anchor."""
 WITH_MEMBERS = (
     "Prediction",
     "Span",
     "Answer",
     "Hit",
+    "RobertaClassifier",
     "RobertaConfig",
+    "scale.Report",
+    "scale.Status",
     "SentenceSettings",
     "ZeroShotSettings",
 )
@@ -37,7 +40,7 @@ WITH_MEMBERS = (
 
 def linked(page: Path) -> Iterator[Path]:
     """The files of the repository that a Markdown page links to."""
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
+    for target in map("".join, LINK.findall(page.read_text(encoding="utf-8"))):
         if not re.match(r"[a-z]+:", target):
             path = (page.parent / target).resolve()
             if path.is_file() and path.is_relative_to(ROOT):
@@ -89,15 +92,10 @@ def is_ours(file: File) -> bool:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links of notebooks to their pages, and bring the docstrings of the API."""
     markdown = re.sub(r"\.ipynb\)", ".md)", markdown)
-    if page.file.src_uri == "docs/reference/api.md":
-        markdown = re.sub(r"^## .+?(?=^## |\Z)", with_docstrings, markdown, flags=re.M | re.S)
+    if page.file.src_uri.startswith("docs/reference/api/"):
+        names = re.findall(r"^\| `([\w.]+)` \|", markdown, re.M)
+        markdown += "".join(docstring(name) for name in names)
     return markdown
-
-
-def with_docstrings(section: re.Match[str]) -> str:
-    """A section of the API and, below its table, the docstring of each name in the first column."""
-    names = re.findall(r"^\| `([\w.]+)` \|", section[0], re.M)
-    return section[0] + "".join(docstring(name) for name in names)
 
 
 def docstring(name: str) -> str:

@@ -118,7 +118,8 @@ def head_to_explain(heads: Heads, head: str | None, inputs: Inputs) -> str | Non
     """
     there = heads_of(heads.model)
     own = heads.default
-    if head is None and own in there and heads.inputs(own) in (None, inputs):
+    knows = own is not None and own in there and heads.inputs(own) in (None, inputs)
+    if head is None and knows:
         return own
     if head is None and (has_lm_head(heads.model) or not len(there)):
         return None
