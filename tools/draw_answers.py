@@ -56,23 +56,25 @@ def answered() -> dict[str, Any]:
 
     roberta = roberta_hub.load_model()
     words = roberta.fill_mask(MASKED, topk=4)
-    topic = roberta.zero_shot(TOPIC, LABELS)
+    topic = roberta.zero_shot(TOPIC, list(LABELS))
     shown = roberta.explain(PAIR, "mnli").to_dict()
-    hits = roberta.search(QUERY, TEXTS, topk=3)
+    hits = roberta.search(QUERY, list(TEXTS), topk=3)
     pair = roberta.classify([PAIR])[0]
     return {
-        "fill_mask": [[word, round(share, 2)] for _, share, word in words],
-        "zero_shot": [[label, round(topic.scores[label], 2)] for label in LABELS],
-        "classify": sorted(
-            ([label, round(share, 2)] for label, share in pair.scores.items()),
-            key=lambda bar: -bar[1],
-        ),
+        "fill_mask": [[word.strip(), round(share, 2)] for _, share, word in words],
+        "zero_shot": ranked(topic.scores),
+        "classify": ranked(pair.scores),
         "explain": [
             [word["sentence"], word["start"], word["end"], round(word["contribution"], 2)]
             for word in shown["words"]
         ],
         "search": [[hit.text, round(hit.score, 2)] for hit in hits],
     }
+
+
+def ranked(scores: dict[str, float]) -> list[list[Any]]:
+    """Order labels by their probabilities."""
+    return [[label, round(s, 2)] for label, s in sorted(scores.items(), key=lambda item: -item[1])]
 
 
 def text(x: float, y: float, words: str, colour: str, more: str = "") -> str:
