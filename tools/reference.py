@@ -534,7 +534,7 @@ def settings_page() -> str:
         "`roberta-hub train` takes settings as `name=value`, and a recipe that sets many at once. "
         "In Python `roberta_hub.train.config.compose([...])` takes the same. `roberta-hub fit` "
         "needs none of them: [its options](shell/fit.md).\n",
-        '    roberta-hub train finetune=mnli optimizer.lr=2e-5 "task.options={truncate: true}"\n',
+        "    roberta-hub train finetune=mnli data.train=train.tsv optimizer.lr=2e-5\n",
         "`null` is written for a value that is not set. A wrong name is an error that lists near "
         "ones.\n",
         "## Recipes\n",
