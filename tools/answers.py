@@ -2,22 +2,31 @@
 
     python tools/answers.py             # tells which printed answers are no longer true
     python tools/answers.py --write     # writes today's: after new weights for roberta.tiny
+    python tools/answers.py --write docs/guides/fill_masks.md     # of this page alone
 
-On the pages of `PAGES` a `python` block is a script and an `sh` block a shell's input. They run in
-an empty folder as they stand, one after another; lines that begin with `# ` after a statement, or
-after a command, are what it prints. In other pages of docs/ the examples are doctests.
+A `python` block is a script and an `sh` block a shell's input. They run in an empty folder as they
+stand, one after another; lines that begin with `# ` after a statement, or after a command, are what
+it prints. On the pages of `PAGES` each block is a process of its own. A page of docs/start and
+docs/guides is a session: a Python block has the names of those before it, an error is what its
+statement prints, and a picture that it saves is the page's, in docs/images. In other pages of docs/
+the examples are doctests.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import doctest
+import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,10 +36,18 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "docs/reference/shell.md",
     ROOT / "docs/reference/tables.md",
-    ROOT / "docs/guides/verify.md",
-    ROOT / "docs/guides/evaluate.md",
 )
-"""Those whose blocks are run as they stand. Other pages of docs/ have doctests."""
+"""Pages whose blocks each run in a process of their own."""
+ELSEWHERE = {
+    "docs/guides/cluster.md": "tests/scale/test_lake_recipes.py",
+    "docs/guides/fairseq_data.md": "tests/train/test_fairseq_page.py",
+    "docs/guides/libraries.md": "tests/test_recipes_page.py",
+    "docs/guides/runtimes.md": "tests/export/test_export_recipes.py",
+    "docs/guides/serve.md": "tests/export/test_export_recipes.py",
+}
+"""Guides whose blocks another test runs: they need other libraries, servers or clusters."""
+WIDTH = 98
+"""Of a line of an error that is written, without `# `."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SET_UP = ("git clone ", "pip install ")
 """Blocks that begin so are not run here: the first asks a network and runs these very tests, and
@@ -106,18 +123,67 @@ def same(wanted: str, found: str, near: float = 0.0) -> bool:
     return all(abs(float(a) - float(b)) <= near + 1e-9 for a, b in numbers)
 
 
-def refreshed(page: str, folder: Path, environment: dict[str, str]) -> tuple[str, list[str]]:
-    """Run a page's blocks; return the page with today's answers, and what was no longer true."""
+def sessions() -> list[Path]:
+    """The pages whose Python blocks share their names."""
+    pages = [*(ROOT / "docs/start").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")]
+    elsewhere = {*PAGES, *(ROOT / name for name in ELSEWHERE)}
+    texts = {page: page.read_text("utf-8") for page in sorted(pages) if page not in elsewhere}
+    return [page for page, text in texts.items() if FENCE.search(text) and ">>> " not in text]
+
+
+def told(source: str, names: dict[str, object]) -> str:
+    """Run a statement with these names; return what it printed, or the last line of its error."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".* rows are few to learn from")  # of small examples
+        try:
+            exec(compile(source, "page", "exec"), names)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            print(textwrap.fill(said, WIDTH, break_long_words=False, break_on_hyphens=False))
+    return out.getvalue()
+
+
+def in_session(
+    language: str,
+    found: list[Step],
+    folder: Path,
+    environment: dict[str, str],
+    names: dict[str, object],
+) -> list[str]:
+    """Run the steps of one block, Python's in this process; return what each printed."""
+    if language == "sh":
+        return run(language, found, folder, environment)
+    with contextlib.chdir(folder):
+        return [told(step.source, names).lstrip("\n") for step in found]
+
+
+def refreshed(
+    page: str,
+    folder: Path,
+    environment: dict[str, str],
+    names: dict[str, object] | None = None,
+) -> tuple[str, list[str]]:
+    """Run a page's blocks; return the page with today's answers, and what was no longer true.
+
+    Each block is a process of its own, unless there are `names`, which Python's blocks share.
+    """
     stale: list[str] = []
     for language, text in blocks(page):
         found = steps(language, text)
+        if names is None:
+            printed = run(language, found, folder, environment)
+        else:
+            printed = in_session(language, found, folder, environment, names)
         new = ""
-        for step, printed in zip(found, run(language, found, folder, environment), strict=True):
+        for step, now in zip(found, printed, strict=True):
             shown = step.answer or language == "python"  # a command's chatter need not be shown
-            if shown and not same(step.answer, printed, NEAR[language]):
-                stale.append(f"{step.source.strip()}\n    says {step.answer!r}, now {printed!r}")
-                step = replace(step, answer=printed)
-            new += step.source + "".join(f"# {line.strip()}\n" for line in step.answer.splitlines())
+            if shown and not same(step.answer, now, NEAR[language]):
+                stale.append(f"{step.source.strip()}\n    says {step.answer!r}, now {now!r}")
+                step = replace(step, answer=now)
+            new += step.source + "".join(
+                f"# {line.rstrip()}\n" for line in step.answer.splitlines()
+            )
         page = page.replace(f"```{language}\n{text}```", f"```{language}\n{new}```")
     return page, stale
 
@@ -146,20 +212,27 @@ def examples(page: Path, names: dict[str, object]) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Check or write the README's answers."""
+    """Check or write the answers of the pages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="write today's answers")
-    write, fault = parser.parse_args().write, False
-    for page in PAGES:
+    parser.add_argument("pages", nargs="*", type=Path, help="these pages; none: all")
+    given, fault = parser.parse_args(), False
+    write, alone = given.write, sessions()
+    for page in [path.resolve() for path in given.pages] or [*PAGES, *alone]:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch, "empty")
             folder.mkdir()
-            text, stale = refreshed(page.read_text("utf-8"), folder, from_source(Path(scratch)))
-        print(f"{page.name}: {len(stale)} answers are no longer true", *stale, sep="\n")
-        if write:
-            page.write_text(text, encoding="utf-8")
+            names: dict[str, object] | None = {} if page in alone else None
+            environment = from_source(Path(scratch))
+            text, stale = refreshed(page.read_text("utf-8"), folder, environment, names)
+            print(f"{page.name}: {len(stale)} answers are no longer true", *stale, sep="\n")
+            if write:
+                page.write_text(text, encoding="utf-8")
+                for picture in folder.glob("*.png"):
+                    if f"images/{picture.name})" in text:
+                        shutil.copyfile(picture, ROOT / "docs/images" / picture.name)
         fault = fault or bool(stale)
     return fault and not write
 

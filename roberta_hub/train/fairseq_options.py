@@ -1,8 +1,8 @@
 """Translates a command of fairseq-train or fairseq-hydra-train into our settings.
 
 Each option is in `OPTIONS` once: what it becomes, or why it is without effect, or what to do where
-it cannot be had. An option that is not there is refused by name. docs/guides/fairseq_data.md shows
-the table.
+it cannot be had. An option that is not there is refused by name. docs/reference/fairseq_options.md
+shows the table.
 """
 
 from __future__ import annotations
@@ -536,7 +536,7 @@ def _text(value: Any) -> str:
 
 
 def table() -> str:
-    """Write the table of all options, for docs/guides/fairseq_data.md."""
+    """Write the table of all options, for docs/reference/fairseq_options.md."""
     lines = ["| fairseq's option | here |", "|---|---|"]
     for name, option in OPTIONS.items():
         said = option.becomes

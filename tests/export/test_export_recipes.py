@@ -1,4 +1,4 @@
-"""Other loaders open what is exported, and the recipes of docs/guides/export.md run as they stand.
+"""Other loaders open what is exported; recipes of docs/guides/runtimes.md and serve.md run as typed.
 
 Each runs in an environment of its own (`make lakes`), servers with requests that come together.
 """
@@ -31,7 +31,9 @@ from roberta_hub import RobertaHubInterface
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PAGE = (ROOT / "docs/guides/export.md").read_text(encoding="utf-8")
+PAGE = "".join(
+    (ROOT / f"docs/guides/{name}.md").read_text(encoding="utf-8") for name in ("runtimes", "serve")
+)
 BLOCKS = {
     section.partition("\n")[0]: code[1]
     for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)

@@ -17,7 +17,9 @@ from roberta_hub.checkpoint.fetch.records import RELATIVES, Record
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TYPED = [page.relative_to(ROOT).as_posix() for page in load_script(TOOLS / "answers.py").PAGES]
+ANSWERS = load_script(TOOLS / "answers.py")
+TYPED = [page.relative_to(ROOT).as_posix() for page in ANSWERS.PAGES]
+SESSIONS = {f"{page.parent.name}/{page.stem}": page for page in ANSWERS.sessions()}
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 GROUPS = ("start", "guides", "reference", "background")
 WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
@@ -26,8 +28,8 @@ MODELS = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def answers() -> ModuleType:
-    """tools/answers.py, which also writes the answers anew."""
-    return load_script(TOOLS / "answers.py")
+    """tools/answers.py, which also writes the answers again."""
+    return ANSWERS
 
 
 ENVIRONMENT = dict(os.environ)
@@ -42,6 +44,40 @@ def test_the_page_runs_as_typed(page: str, answers: ModuleType, tmp_path: Path) 
     text = (ROOT / page).read_text(encoding="utf-8")
     _, stale = answers.refreshed(text, tmp_path / "empty", answers.from_source(tmp_path))
     assert stale == []
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_guide_runs_from_top_to_bottom(name: str, answers: ModuleType, tmp_path: Path) -> None:
+    """`python tools/answers.py --write PAGE` writes the answers again."""
+    text = SESSIONS[name].read_text(encoding="utf-8")
+    needs = {"onnx": "onnxscript", ".png(": "matplotlib", "sentence_transformers": "transformers"}
+    for word, package in needs.items():
+        if word in text:
+            pytest.importorskip(package)
+    (tmp_path / "empty").mkdir()
+    environment = answers.from_source(tmp_path)
+    _, stale = answers.refreshed(text, tmp_path / "empty", environment, {})
+    assert stale == []
+
+
+def test_a_session_keeps_names_and_tells_errors(answers: ModuleType, tmp_path: Path) -> None:
+    page = """
+```python
+word = "red"
+```
+
+```python
+print(word)
+# blue
+int(word)
+```
+"""
+    written, stale = answers.refreshed(page, tmp_path, ENVIRONMENT, {})
+    assert len(stale) == 2
+    assert "print(word)\n# red\nint(word)\n# ValueError: invalid literal for int()" in written
+    assert answers.refreshed(written, tmp_path, ENVIRONMENT, {})[1] == []
 
 
 @pytest.mark.system

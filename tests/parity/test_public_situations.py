@@ -1,7 +1,7 @@
 """What public scripts of papers do with fairseq's hub, in our words: fairseq's numbers, our names.
 
 All situations run in one process of each side, on checkpoints that real fairseq wrote. Each sets
-`result`. The scripts themselves were run as they are: docs/reference/differences.md says how.
+`result`. The scripts themselves ran once as they are: benchmarks/results/public_scripts.md.
 """
 
 from __future__ import annotations

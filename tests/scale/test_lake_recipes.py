@@ -1,4 +1,4 @@
-"""The recipes of docs/reference/lakes.md run as they stand, each where its engine is installed."""
+"""The recipes of docs/guides/cluster.md run as they stand, each where its engine is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roberta_hub import RobertaHubInterface, load_model
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-PAGE = (ROOT / "docs/reference/lakes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/cluster.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^### (.+?)$.*?^```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 ENGINES = {
     "Ray Data": ("ray_data", "ray"),

@@ -191,7 +191,7 @@ def test_every_setting_that_an_option_becomes_exists() -> None:
 
 def test_the_page_has_the_table_of_the_record() -> None:
     """Anew: python -c 'from roberta_hub.train.fairseq_options import table; print(table())'."""
-    page = (ROOT / "docs/guides/fairseq_data.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/fairseq_options.md").read_text("utf-8")
     assert table() in page
 
 
