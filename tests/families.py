@@ -109,6 +109,12 @@ KINDS = {
     "xlm-roberta": Kind("XLMRoberta", "xlmr", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
     "xlm-roberta-xl": Kind("XLMRobertaXL", "xlmr", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
     "camembert": Kind("Camembert", "camembert", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
+    "data2vec-text": Kind(
+        "Data2VecText", "shipped", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
+    ),
+    "roberta-prelayernorm": Kind(
+        "RobertaPreLayerNorm", "shipped", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
+    ),
     "bert": Kind("Bert", "wordpiece", {}),
     "bert-cased": Kind("Bert", "wordpiece_cased", {}),
     "minilm": Kind("Bert", "wordpiece", {}, "bare"),

@@ -38,6 +38,8 @@ CLASSES: dict[str, tuple[str, Head]] = {
     "xlm-roberta": ("xlm-roberta", "lm"),
     "xlm-roberta-xl": ("xlm-roberta-xl", "lm"),
     "camembert": ("camembert", "lm"),
+    "data2vec": ("data2vec-text", "lm"),
+    "roberta-prelayernorm": ("roberta-prelayernorm", "lm"),
     "bert": ("bert", "pretraining"),
     "spanbert": ("bert-cased", "span"),
     "minilm": ("minilm", "bare"),
@@ -55,12 +57,21 @@ LANGUAGE = {name for name, (_, head) in CLASSES.items() if head == "lm"} | {"ber
 DISCRIMINATORS = {"electra-discriminator", "electra-same"}
 SEGMENTS = {name for name, (kind, _) in CLASSES.items() if "oberta" not in KINDS[kind].prefix} - {
     "camembert",
+    "data2vec",
     "e5",  # XLM-R's tokenizer gives no token types
     "distilbert",
 }
 """Classes that tell the second sentence from the first by segments."""
-FAIRSEQ = {"roberta", "gottbert", "xlm-roberta", "xlm-roberta-xl", "camembert"}
-"""Classes that fairseq has."""
+FAIRSEQ = {
+    "roberta",
+    "gottbert",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "camembert",
+    "data2vec",
+    "roberta-prelayernorm",
+}
+"""Classes that fairseq's RoBERTa can be."""
 
 TEXTS: list[str | tuple[str, ...]] = [
     "The train was late.",

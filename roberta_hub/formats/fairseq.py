@@ -34,6 +34,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.fairseq_arguments import (
     check_overrides,
     fairseq_cfg,
+    flat_arguments,
     layers_to_keep,
     read_config,
     with_published_heads,
@@ -168,6 +169,7 @@ def interpret(
     """
     check_overrides(overrides)
     arguments, weights = _without_wrappers(neutral, source)
+    _check_adapters(weights, source)
     neutral.weights.clear()  # else `copy_to_memory` could not free them one by one
     arguments = with_published_heads(arguments, weights, overrides, source)
     keep = layers_to_keep(overrides.get("encoder_layers_to_keep"))
@@ -220,6 +222,16 @@ def _without_wrappers(
         return neutral.about, dict(weights)
     old = {"encoder_normalize_before": False} if is_post_norm_era(weights) else {}
     return {**neutral.about, **old}, upgrade(weights, source=source)
+
+
+def _check_adapters(weights: Mapping[str, Tensor], source: str) -> None:
+    """Refuse X-MOD, whose layers end in an adapter that the text's language chooses."""
+    if any(".adapter_modules." in name for name in weights):
+        raise CheckpointError(
+            f"{source}: this is an X-MOD (Pfeiffer et al. 2022), with adapters for each language "
+            "in its layers, which are not read here",
+            remedy=Remedy("transformers reads it: XmodModel.from_pretrained('facebook/xmod-base')"),
+        )
 
 
 def _kinds(value: Any) -> dict[str, HeadSettings]:
@@ -285,7 +297,7 @@ def _arguments(state: Any, source: str) -> dict[str, Any]:
         for group in ("bpe", "task", "model"):
             part = cfg.get(group)
             name = part.get("_name") if isinstance(part, dict) else part
-            flat |= _as_dict(part)
+            flat |= flat_arguments(_as_dict(part))
             if isinstance(name, str):
                 flat["arch" if group == "model" else group] = name
     for ours in OURS:

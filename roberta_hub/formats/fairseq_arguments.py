@@ -64,6 +64,26 @@ _OTHER_ARGUMENTS = (
 )
 
 
+def flat_arguments(group: dict[str, Any]) -> dict[str, Any]:
+    """Return data2vec's settings under the names that RoBERTa's have; others as they are.
+
+    Args:
+        group: a file's `cfg.model`.
+
+    Example:
+        >>> flat_arguments({"transformer": {"dropout": 0.1, "encoder": {"layers": 12}}})
+        {'dropout': 0.1, 'encoder_layers': 12}
+    """
+    inner = group.get("transformer")
+    if not isinstance(inner, dict):
+        return group
+    flat = {name: value for name, value in group.items() if name != "transformer"}
+    flat |= {name: value for name, value in inner.items() if name not in ("encoder", "decoder")}
+    encoder = inner.get("encoder")
+    parts = encoder.items() if isinstance(encoder, dict) else ()
+    return flat | {f"encoder_{name}": value for name, value in parts}
+
+
 def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -> None:
     """Refuse names that fairseq's RoBERTa has no argument of.
 

@@ -95,8 +95,8 @@ def _split_in_proj(weights: Weights, source: str) -> Weights:
 
 
 def _drop_data2vec(weights: Weights) -> Weights:
-    """U8: leave out data2vec's teacher and regression head, which are no part of the encoder."""
-    dropped = ("encoder.regression_head", "encoder._ema")
+    """U8: leave out data2vec's teachers and regression head, which are no part of the encoder."""
+    dropped = ("encoder.regression_head", "encoder._ema", "encoder.target_model.")
     return {key: tensor for key, tensor in weights.items() if not key.startswith(dropped)}
 
 

@@ -31,7 +31,7 @@ CONTROL_NAMES = frozenset({*SPECIALS, MASK, "[CLS]", "[SEP]", "[PAD]", "[UNK]", 
 """Words that no text writes, whatever a file says of them."""
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _OF_MODELS = {
-    "roberta": "RobertaTokenizer",
+    **dict.fromkeys(("roberta", "data2vec-text", "roberta-prelayernorm"), "RobertaTokenizer"),
     **dict.fromkeys(("bert", "electra", "distilbert"), "BertTokenizer"),
     "xlm-roberta": "XLMRobertaTokenizer",
     "camembert": "CamembertTokenizer",

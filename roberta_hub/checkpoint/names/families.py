@@ -12,6 +12,7 @@ from roberta_hub.checkpoint.names.bert import BERT
 from roberta_hub.checkpoint.names.distilbert import DISTILBERT
 from roberta_hub.checkpoint.names.electra import ELECTRA
 from roberta_hub.checkpoint.names.roberta import ROBERTA
+from roberta_hub.checkpoint.names.roberta_relatives import DATA2VEC_TEXT, ROBERTA_PRELAYERNORM
 from roberta_hub.checkpoint.names.table import NameTable
 from roberta_hub.checkpoint.names.xlm_roberta import (
     CAMEMBERT,
@@ -24,6 +25,8 @@ FAMILIES = {
     table.model_type: table
     for table in (
         ROBERTA,
+        DATA2VEC_TEXT,
+        ROBERTA_PRELAYERNORM,
         XLM_ROBERTA,
         XLM_ROBERTA_XL,
         CAMEMBERT,
