@@ -109,11 +109,9 @@ KINDS = {
     "xlm-roberta": Kind("XLMRoberta", "xlmr", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
     "xlm-roberta-xl": Kind("XLMRobertaXL", "xlmr", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
     "camembert": Kind("Camembert", "camembert", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
-    "data2vec-text": Kind(
-        "Data2VecText", "shipped", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
-    ),
+    "data2vec-text": Kind("Data2VecText", "bytes", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
     "roberta-prelayernorm": Kind(
-        "RobertaPreLayerNorm", "shipped", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
+        "RobertaPreLayerNorm", "bytes", {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
     ),
     "bert": Kind("Bert", "wordpiece", {}),
     "bert-cased": Kind("Bert", "wordpiece_cased", {}),
@@ -190,7 +188,8 @@ def randomise(model: Any, seed: int, std: float = 0.15) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            neutral = 1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0
+            module, _, kind = name.lower().rpartition(".")  # a family may have "norm" in its name
+            neutral = 1.0 if "norm" in module.rpartition(".")[2] and kind == "weight" else 0.0
             parameter.copy_(neutral + std * torch.randn(parameter.shape, generator=generator))
 
 

@@ -788,7 +788,8 @@ def test_to_fairseq_and_back(case: Case, tmp_path: Path) -> None:
             wanted = case.ours.extract_features(ids)
             assert_close(moved.extract_features(ids), wanted)
             assert_close(again.extract_features(ids), wanted, 1e-6)
-    assert again.family == case.ours.family
+    told_apart = case.name not in ("data2vec", "roberta-prelayernorm")  # in fairseq all is RoBERTa
+    assert again.family == (case.ours.family if told_apart else "roberta")
     moved.bpe = object()
     with pytest.raises(InputError, match="fairseq's object cuts texts here"):
         from_fairseq(moved)

@@ -81,6 +81,7 @@ OURS = (
 )
 """Our own keys in a model.pt, for what fairseq has no place for."""
 
+_TEACHER = "encoder._ema"
 _FRESH_HISTORY = {
     "criterion_name": "MaskedLmLoss",
     "optimizer_name": "FairseqAdam",
@@ -143,7 +144,9 @@ def raw_checkpoint(
     """
     state = _as_dict(state) or state
     arguments = _arguments(state, source)
-    raw = tensors(state["model"], source, limit)
+    # data2vec keeps its teacher's weights as a dict among its own.
+    named = {name: part for name, part in dict.items(state["model"]) if name != _TEACHER}
+    raw = tensors(named, source, limit)
     if is_post_norm_era(raw):
         arguments["encoder_normalize_before"] = False
     return RawCheckpoint(upgrade(raw, source=source), arguments, origin)

@@ -22,9 +22,17 @@ TEXTS = ["Hello world!", "The train was late.", "Nobody <mask> why </s> the dog"
 
 
 def fairseq_class() -> Any:
-    """fairseq's Data2VecTextModel, which lies among its examples."""
-    from fairseq.examples.data2vec.models import data2vec_text
+    """fairseq's Data2VecTextModel, which lies among its examples.
 
+    Python 3.11 wants defaults of dataclasses to have a hash; see `import_fairseq`.
+    """
+    from fairseq.models.transformer import TransformerConfig
+
+    before, TransformerConfig.__hash__ = TransformerConfig.__hash__, object.__hash__
+    try:
+        from fairseq.examples.data2vec.models import data2vec_text
+    finally:
+        TransformerConfig.__hash__ = before
     return data2vec_text
 
 
@@ -34,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     real_fairseq()
     folder = tmp_path_factory.mktemp("data2vec")
     with _quiet():
+        peers.dictionary(folder)
         peer = peers.fairseq_model(folder, max_positions=64)
         theirs = fairseq_class()
         cfg = theirs.Data2VecTextConfig()
@@ -82,7 +91,7 @@ def test_the_features_are_fairseqs(folder: Path) -> None:
 
 def test_a_head_can_be_taught(folder: Path, tmp_path: Path) -> None:
     rows = {"text": ["good film", "bad film"] * 8, "label": ["good", "bad"] * 8}
-    tuned = roberta_hub.fit(rows, folder, output=tmp_path / "mine")
+    tuned = roberta_hub.fit(rows, model=str(folder), output=tmp_path / "mine")
     assert tuned.classify(["good film"])[0].label in ("good", "bad")
 
 
@@ -90,6 +99,7 @@ def test_x_mod_is_refused_by_name(tmp_path: Path) -> None:
     """Its layers choose an adapter by the language, and without it answer otherwise."""
     real_fairseq()
     with _quiet():
+        peers.dictionary(tmp_path)
         peer = peers.fairseq_model(tmp_path, max_positions=64)
     peers.save_era(peer, tmp_path)
     state = torch.load(tmp_path / "model.pt", weights_only=False)
