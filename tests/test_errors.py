@@ -170,6 +170,6 @@ def test_the_callers_own_item_is_named(name: str, roberta: RobertaHubInterface) 
 def test_explain_refuses_a_long_text_before_it_copies_it(roberta: RobertaHubInterface) -> None:
     """It reads a copy of the text without each of its words: of these 1.6 GB."""
     started = time.process_time()
-    with pytest.raises(InputError, match="too long: [0-9]+ tokens > 48"):
+    with pytest.raises(InputError, match=r"too long: [0-9]+ tokens > 48"):
         roberta.explain("🙂 " * 10_000, "topic")
     assert time.process_time() - started < 5

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from learning import ANIMALS
+from shell.running import Run, runner
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
-
-from shell.running import Run, runner
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
 WORDS = list(ANIMALS)
