@@ -43,7 +43,7 @@ SENTENCES = (
 )
 VARIES = ("compare",)
 """Pages of verbs that print names and numbers of models which another CPU trains otherwise."""
-MOST_LINES, MOST_LETTERS = 14, 110
+MOST_LINES, MOST_LETTERS = 14, 84
 """What is shown of what a command prints."""
 LINES = ("A dog ran.", "Goal!", "The train was late.", "A puppy played in the garden.")
 QUESTIONS = (

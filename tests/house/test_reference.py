@@ -200,6 +200,27 @@ def test_every_class_of_errors_is_on_the_page() -> None:
         assert says == (kind.__doc__ or "").split("\n\n")[0].rstrip(".").replace("\n   ", ""), name
 
 
-def test_a_dozen_messages_are_made_by_code() -> None:
-    """test_readme.py runs them: a message that changes fails there."""
-    assert ERRORS.count("Traceback (most recent call last):") >= 12
+def test_the_messages_are_those_that_code_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each section's block, its message in a quote, and what a shell says instead."""
+    monkeypatch.chdir(tmp_path)
+    first, *sections = re.split(r"^### ", ERRORS.partition("\n## The parts")[0], flags=re.M)
+    names: dict[str, object] = {}
+    for line in re.findall(r"^>>> (.+)$", first, re.M):
+        exec(line, names)
+    assert len(sections) >= 12
+    for section in sections:
+        title, said = section.splitlines()[0], None
+        for line in re.findall(r"^>>> (.+)$", section, re.M):
+            try:
+                exec(line, names)
+            except RobertaHubError as error:
+                said = error
+        assert said is not None, title
+        quote = re.search(r"^> (.+)$", section, re.M)
+        shown = quote[1].replace("\\<", "<") if quote else str(said)
+        pattern = re.escape(shown).replace(re.escape("Searched: ..."), "Searched: .+")
+        assert re.fullmatch(pattern, str(said)), title
+        if said.remedy is not None and said.remedy.shell:
+            assert said.remedy.shell.replace("`", "") in section.replace("`", ""), title
