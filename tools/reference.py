@@ -97,6 +97,31 @@ NEEDS = {
 """Models of the examples that are not in the package."""
 
 
+GUIDES = {
+    "classify": "guides/classify.md",
+    "zero-shot": "guides/zero_shot.md",
+    "fill-mask": "guides/fill_masks.md",
+    "similar": "guides/vectors.md",
+    "tag": "guides/entities.md",
+    "answer": "guides/questions.md",
+    "rank": "guides/vectors.md",
+    "embed": "guides/vectors.md",
+    "features": "guides/word_features.md",
+    "fit": "guides/own_classifier.md",
+    "vocabulary": "guides/own_language.md",
+    "preprocess": "guides/fairseq_data.md",
+    "verify": "guides/verify.md",
+    "compare": "guides/verify.md",
+    "evaluate": "guides/evaluate.md",
+    "run": "start/from_fairseq.md",
+    "models": "reference/models.md",
+    "download": "reference/models.md",
+    "convert": "reference/formats.md",
+    "export": "guides/export.md",
+}
+"""The page that tells more of a verb, from docs/."""
+
+
 def _group(takes: Any) -> set[str]:
     """Names of the options that a decorator of several verbs adds."""
 
@@ -233,7 +258,8 @@ def verb_page(name: str) -> str:
     for title, group, says in shared:
         these = [option for option in options if option.name in group]
         parts += [f"## {title}\n", f"{says}\n", options_table(these)]
-    parts.append("[All verbs](../shell.md)\n")
+    more_of = f"[More on this task](../../{GUIDES[name]}) · " if name in GUIDES else ""
+    parts.append(f"{more_of}[All verbs](../shell.md)\n")
     return "\n".join(parts)
 
 
