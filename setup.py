@@ -33,6 +33,7 @@ extras = {
     "evaluation": ["pytrec-eval-terrier>=0.5.7"],
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "plots": ["matplotlib>=3.7"],
+    "ui": ["gradio>=6.30,<7"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
 extras["test"] = [
@@ -75,6 +76,7 @@ extras["bench"] = [
 extras["dev"] = [
     *extras["test"],
     *extras["docs"],
+    *extras["ui"],
     "ruff",
     "mypy",
     "pydoclint",

@@ -1,6 +1,6 @@
 """Offers RoBERTa and its relatives as fairseq's torch.hub did.
 
-The names below, and those of `roberta_hub.scale`, are the whole API.
+The names below, and those of `roberta_hub.scale` and `roberta_hub.ui`, are the whole API.
 
 A name is imported when it is first used, so `import roberta_hub` takes no time and no torch.
 """

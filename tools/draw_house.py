@@ -35,6 +35,7 @@ SAYS = {
     "fairseq_bridge": "models both ways",
     "fairseq_names": "fairseq's names, ours",
     "shell": "the command",
+    "ui": "the page",
     "run": "fairseq's scripts",
 }
 """What a room turns into what; plain modules of the ground floor need no words."""

@@ -81,7 +81,7 @@ def code(*words: object) -> str:
 
 # ---- the shell ----
 
-NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin")
+NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin", "ui")
 """Verbs whose examples take minutes, need a server, or print what differs from machine to machine:
 their pages show the command alone."""
 NEEDS = {
@@ -386,6 +386,11 @@ API = {
         "Lakes of text",
         "`from roberta_hub import scale`. What a lake promises: [lakes](../lakes.md).",
         ("scale.lake", "scale.Verb", "scale.status", "scale.Report", "scale.Status"),
+    ),
+    "ui": (
+        "A page to play with",
+        "The guide: [a page to play with](../../guides/ui.md).",
+        ("ui.page", "ui.serve"),
     ),
     "settings": (
         "Settings",

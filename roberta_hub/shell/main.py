@@ -28,6 +28,7 @@ VERBS_BY_SECTION = {
         "choose": "the best of several options",
         "rank": "how well a text answers a query, by a cross-encoder",
         "score": "how natural a text is",
+        "ui": "a page in the browser to play with a model",
     },
     "texts to numbers": {
         "embed": "one vector for each text",
@@ -273,6 +274,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import verify
 
         return verify
+    if name == "ui":
+        from roberta_hub.shell import ui
+
+        return ui
     if name == "evaluate":
         from roberta_hub.shell import evaluate
 

@@ -116,6 +116,15 @@ def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     )
 
 
+MODEL = click.option(
+    "-m",
+    "--model",
+    metavar="MODEL",
+    shell_complete=complete_model,
+    help="A name of `roberta-hub models`, OWNER/NAME at Hugging Face, a folder or a file.  "
+    f"[default: {DEFAULT_MODEL}]",
+)
+"""The option of every verb that asks a model."""
 _SHARED_OPTIONS = (
     click.argument("texts", nargs=-1, metavar="[TEXT]..."),
     click.option(
@@ -143,14 +152,7 @@ _SHARED_OPTIONS = (
         help="The column with the texts, or two for pairs. Standard input is then JSONL, unless "
         "--input-format says otherwise.",
     ),
-    click.option(
-        "-m",
-        "--model",
-        metavar="MODEL",
-        shell_complete=complete_model,
-        help="A name of `roberta-hub models`, OWNER/NAME at Hugging Face, a folder or a file.  "
-        f"[default: {DEFAULT_MODEL}]",
-    ),
+    MODEL,
     click.option("--device", metavar="NAME", help="cuda, mps, cpu, or auto."),
     click.option(
         "-f",
