@@ -313,8 +313,7 @@ def vector_faults(setup: Setup) -> list[Fault]:
         if (name,) != own.pooling and (name != "pooler" or setup.model.pooler is not None)
     ]
     if own.layers:
-        said = f"leaves the layers over the pooled vector out ({', '.join(map(str, own.layers))})"
-        found.append(Fault("layers", said, _settings(layers=())))
+        found.append(without_layers(setup))
     return found
 
 
@@ -330,14 +329,33 @@ def normalization(setup: Setup) -> Fault:
     return Fault("normalization", said, _settings(normalize=not setup.settings.normalize))
 
 
-def shortened(width: int) -> Fault:
-    """Return the fault of keeping the first numbers of vectors.
+def shortened(width: int) -> list[Fault]:
+    """List the ways of keeping the first numbers of vectors: as they are, or with length 1 again.
 
     Args:
         width: how many the peer keeps.
     """
+    cut = _settings(truncate_dim=width)
     said = f"keeps the first {width} numbers of each vector"
-    return Fault("width", said, _settings(truncate_dim=width))
+    return [
+        Fault("width", said, cut),
+        Fault(
+            "width",
+            f"{said}, and gives them length 1 again",
+            lambda setup: replace(cut(setup), renormalized=True),
+        ),
+    ]
+
+
+def without_layers(setup: Setup) -> Fault:
+    """Return the fault of giving the pooled vector without the layers over it.
+
+    Args:
+        setup: of our model, which has such layers.
+    """
+    listed = ", ".join(map(str, setup.settings.layers))
+    said = f"leaves the layers over the pooled vector out ({listed})"
+    return Fault("layers", said, _settings(layers=()))
 
 
 def _settings(**changes: object) -> Remake:

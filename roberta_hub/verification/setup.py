@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.export.check import answer_packed
@@ -53,6 +54,8 @@ class Setup:
     pieces: Pieces = as_encode
     single: bool = False
     """Whether one separator stands between two texts where the model has two."""
+    renormalized: bool = False
+    """Whether vectors that are cut to their first numbers get length 1 again."""
     trimmed: tuple[int, int] = (0, 0)
     """Tokens that are left out at the start and at the end."""
 
@@ -90,7 +93,8 @@ class Setup:
             if len(ids) > skip
         ]
         found = embed_windows(runner, windows, self.settings, skip=skip)
-        rows = iter(found[:, : self.settings.truncate_dim].double().cpu())
+        cut = found[:, : self.settings.truncate_dim].double().cpu()
+        rows = iter(F.normalize(cut, dim=-1) if self.renormalized else cut)
         nothing = found.new_full((found.size(1),), torch.nan).double().cpu()
         return [next(rows) if len(ids) > skip else nothing for ids in sequences]
 

@@ -38,6 +38,7 @@ from roberta_hub.verification.faults import (
     shortened,
     text_faults,
     vector_faults,
+    without_layers,
 )
 from roberta_hub.verification.peers import Peer, peer_of
 from roberta_hub.verification.records import Finding, Stage, Verification
@@ -194,7 +195,8 @@ class _Work:
         if peer.answer is not None and peer.answer.kind == "pooled":
             state = self._shape(question, state)
             faults += vector_faults(self.setup)
-        found, state, limit = diagnose(question, state, faults, dtype=peer.dtype)
+        of_pairs = [fault for fault in faults if fault.name == "segments"]
+        found, state, limit = diagnose(question, state, faults, of_texts=of_pairs, dtype=peer.dtype)
         self._note(found, state)
         self._least_cosine(question, state)
         self.stages += [
@@ -284,8 +286,18 @@ class _Work:
         ours = question.ours(state.setup, plain)
         if not theirs:
             raise InputError(f"{self.peer.name} refuses the text {plain[0]!r}")
-        if len(theirs[0]) < len(ours[0]):
-            state = self._name(question, state, shortened(len(theirs[0])), plain)
+        width = len(theirs[0])
+        if width != len(ours[0]) and state.setup.settings.layers:
+            bare = state.with_fault(without_layers(state.setup))
+            if len(question.ours(bare.setup, plain[:1])[0]) == width:
+                state = self._name(question, state, without_layers(state.setup), plain)
+                ours = question.ours(state.setup, plain)
+        if width < len(ours[0]):
+            fault = min(
+                shortened(width),
+                key=lambda one: median(question.gaps(state.with_fault(one), plain)),
+            )
+            state = self._name(question, state, fault, plain)
             ours = question.ours(state.setup, plain)
         if len(theirs[0]) != len(ours[0]):
             raise InputError(
