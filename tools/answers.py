@@ -46,7 +46,7 @@ ELSEWHERE = {
     "docs/guides/serve.md": "tests/export/test_export_recipes.py",
 }
 """Guides whose blocks another test runs: they need other libraries, servers or clusters."""
-WIDTH = 98
+WIDTH = 82
 """Of a line of an error that is written, without `# `."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SET_UP = ("git clone ", "pip install ")
@@ -132,13 +132,15 @@ def sessions() -> list[Path]:
 
 
 def told(source: str, names: dict[str, object]) -> str:
-    """Run a statement with these names; return what it printed, or the last line of its error."""
+    """Run a statement with these names; return what it printed, and what an error of ours says."""
+    from roberta_hub import RobertaHubError
+
     with contextlib.redirect_stdout(io.StringIO()) as out, warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", ".* rows are few to learn from")  # of small examples
         try:
             exec(compile(source, "page", "exec"), names)
-        except Exception as error:
+        except RobertaHubError as error:
             said = f"{type(error).__name__}: {error}"
             print(textwrap.fill(said, WIDTH, break_long_words=False, break_on_hyphens=False))
     return out.getvalue()

@@ -65,19 +65,22 @@ def test_the_guide_runs_from_top_to_bottom(name: str, answers: ModuleType, tmp_p
 def test_a_session_keeps_names_and_tells_errors(answers: ModuleType, tmp_path: Path) -> None:
     page = """
 ```python
+import roberta_hub
 word = "red"
 ```
 
 ```python
 print(word)
 # blue
-int(word)
+roberta_hub.load_model("roberta.huge")
 ```
 """
     written, stale = answers.refreshed(page, tmp_path, ENVIRONMENT, {})
     assert len(stale) == 2
-    assert "print(word)\n# red\nint(word)\n# ValueError: invalid literal for int()" in written
+    assert 'print(word)\n# red\nroberta_hub.load_model("roberta.huge")\n# Unknown' in written
     assert answers.refreshed(written, tmp_path, ENVIRONMENT, {})[1] == []
+    with pytest.raises(ZeroDivisionError):  # no error of ours is no answer
+        answers.refreshed("```python\n1 / 0\n```\n", tmp_path, ENVIRONMENT, {})
 
 
 @pytest.mark.system
