@@ -242,7 +242,7 @@ def unknown_column(
     """
     names = [name for name in known if isinstance(name, str)]
     near = close_names(column, names) if isinstance(column, str) else ""
-    hint = f"; did you mean {clean(near)}?" if near else ";"
+    hint = f"; did you mean {clean(near)}?" if near else "."
     return UnknownNameError(f"{what} has no column {short_repr(column)}{hint} {listed}")
 
 

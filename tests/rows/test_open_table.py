@@ -206,7 +206,7 @@ def test_an_empty_table_has_no_rows(tmp_path: Path, suffix: str) -> None:
     else:
         path.write_text("")
     assert read(path) == []
-    with pytest.raises(UnknownNameError, match="has no column 'text'; It is empty"):
+    with pytest.raises(UnknownNameError, match=r"has no column 'text'\. It is empty"):
         open_table(path).check("text")
 
 
