@@ -118,6 +118,7 @@ GUIDES = {
     "download": "reference/models.md",
     "convert": "reference/formats.md",
     "export": "guides/export.md",
+    "ui": "guides/ui.md",
 }
 """The page that tells more of a verb, from docs/."""
 
