@@ -185,6 +185,7 @@ CLASSES = {
 
 COMMANDS = {
     "cross-encode": ("rank",),
+    "demo": ("ui",),
     "embeddings": ("embed",),
     "embedding": ("embed",),
     "encode": ("embed", "tokens"),
@@ -196,6 +197,8 @@ COMMANDS = {
     "fill": ("fill-mask",),
     "find": ("similar",),
     "finetune": ("fit", "train"),
+    "gradio": ("ui",),
+    "gui": ("ui",),
     "infer": ("classify", "zero-shot"),
     "inference": ("classify", "zero-shot"),
     "info": ("scan", "doctor"),

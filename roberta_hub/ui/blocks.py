@@ -108,7 +108,15 @@ def _draw(tab: Tab, model: str, roberta: RobertaHubInterface, answered: bool = F
                 )
         asked = [ask.click, *(box.submit for box in inputs)]
         name = re.sub(r"\W+", "_", tab.name)
-        gr.on(asked, answer, inputs, outputs, api_name=name, show_progress="minimal")
+        gr.on(
+            asked,
+            answer,
+            inputs,
+            outputs,
+            api_name=name,
+            show_progress="minimal",
+            trigger_mode="always_last",  # who asks again before the answer gets that, too
+        )
         if tab.examples:
             gr.Examples(
                 [list(example) for example in tab.examples],

@@ -28,7 +28,7 @@ SECONDS_TO_END = 1
 """Of a Ctrl-C, for answers that are under way."""
 _USED = re.compile(
     r"/|/(config|theme\.css|favicon\.ico|manifest\.json|(assets|static)/.*)"
-    r"|/gradio_api/(info|startup-events|theme\.css|app_id|cancel|reset|(queue|heartbeat|call)/.*)"
+    r"|/gradio_api/(info|startup-events|theme\.css|app_id|cancel|reset|(queue|heartbeat|call|run)/.*)"
 )
 """Paths that the page uses. gradio has others: uploads, files, a proxy, records of runs."""
 _HEADERS = {

@@ -16,19 +16,20 @@ ANSWERS = requests.Session()
 ANSWERS.trust_env = False  # no proxy between this machine and itself
 
 
-def start(*arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """Start the command, with `before` in front of Python."""
-    command = [*before, sys.executable, "-m", "roberta_hub", "ui", "--no-browser", *arguments]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """Start the command with these arguments; without a display unless the variables name one."""
+    command = [sys.executable, "-m", "roberta_hub", "ui", *arguments]
+    own = {"OMP_NUM_THREADS": "1", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    environment = {**os.environ, **own, **variables}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served(*arguments: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Serve a page: (its address, the process)."""
-    with start(*arguments) as process:
+    with start(*arguments, **variables) as process:
         try:
             assert process.stdout is not None and process.stderr is not None
             address = process.stdout.readline().strip()

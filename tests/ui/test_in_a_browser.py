@@ -126,6 +126,15 @@ def test_the_first_answer_is_there_within_a_second(browser: Any, address: str) -
     reader.context.close()
 
 
+def test_an_example_is_answered_when_it_is_chosen(browser: Any, address: str) -> None:
+    reader = Reader(browser, address, 375, "light")
+    panel = reader.tab("Fill a mask")
+    panel.get_by_text("She is a student at Harvard <mask>.").last.click()
+    panel.get_by_text("University").locator("visible=true").first.wait_for(timeout=10_000)
+    assert panel.get_by_role("textbox").first.input_value() == "She is a student at Harvard <mask>."
+    reader.context.close()
+
+
 def test_what_is_under_an_answer_is_copied(browser: Any, address: str) -> None:
     reader = Reader(browser, address, 1280, "light")
     panel = reader.tab("Fill a mask")
@@ -163,6 +172,16 @@ def test_hostile_texts_stay_texts(browser: Any, address: str) -> None:
         assert seen["scroll"] <= seen["client"], text
     assert reader.page.locator("script, img, svg, iframe, style, h1").count() == count
     assert reader.outside() == [] and reader.complaints == []
+    reader.context.close()
+
+
+def test_the_last_of_quick_questions_is_answered(browser: Any, address: str) -> None:
+    reader = Reader(browser, address, 1280, "light")
+    panel = reader.tab("Tokens")
+    for text in [*"abcdefghij", "the last question"]:
+        panel.get_by_role("textbox").first.fill(text)
+        panel.get_by_role("button", name="Ask", exact=True).click()
+    panel.get_by_text("Ġquestion").locator("visible=true").first.wait_for(timeout=20_000)
     reader.context.close()
 
 

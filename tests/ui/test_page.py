@@ -217,6 +217,35 @@ def test_ctrl_c_ends_it_as_any_verb() -> None:
     assert rest == ["roberta-hub: interrupted"]
 
 
+def test_the_browser_opens_unless_it_shall_not_or_cannot(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f'#!/bin/sh\nprintf "%s" "$1" > "{opened}.part"\nmv "{opened}.part" "{opened}"\n'
+    )
+    browser.chmod(0o755)
+    named = {"BROWSER": f"{browser} %s"}
+    with served(DISPLAY=":99", **named) as (address, _):
+        until = time.monotonic() + 20
+        while not opened.exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert opened.read_text() == address
+    opened.unlink()
+    for arguments, variables in ((["--no-browser"], {"DISPLAY": ":99"}), ([], {})):
+        with served(*arguments, **named, **variables) as (address, _):
+            ask(address, "tokens", ["a"])
+            time.sleep(0.5)
+        assert not opened.exists()
+
+
+def test_sigterm_ends_it() -> None:
+    with served() as (_, process):
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGTERM and "Traceback" not in said
+
+
 def test_a_port_in_use_is_a_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
