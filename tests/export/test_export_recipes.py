@@ -1,4 +1,4 @@
-"""Other loaders open what is exported; recipes of docs/guides/runtimes.md and serve.md run as typed.
+"""Other loaders open what is exported; docs/guides/runtimes.md and serve.md run as typed.
 
 Each runs in an environment of its own (`make lakes`), servers with requests that come together.
 """
