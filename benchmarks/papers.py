@@ -251,7 +251,9 @@ def fine_tuned(output: Path, scale: Scale) -> float:
         )
     )
     tuned = roberta_hub.load_model(place / "last").eval().optimize()
-    return float(roberta_hub.evaluate(tuned, str(rows["mnli_dev_matched"]))["accuracy"])
+    return float(
+        roberta_hub.evaluate(tuned, str(rows["mnli_dev_matched"]), truncate=True)["accuracy"]
+    )
 
 
 def run_arm(arm: str, seed: int, scale: Scale, updates: int, deadline: float) -> None:
