@@ -15,6 +15,7 @@ from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.strip import Chip, Strip
 
 pytest.importorskip("playwright", reason="no playwright; pip install '.[dev]'")
+pytestmark = pytest.mark.system
 ROOT = Path(__file__).resolve().parents[2]
 
 
