@@ -9,9 +9,8 @@ from roberta_hub.shell.options import examples
 
 @click.command(
     epilog=examples(
-        "roberta-hub vocabulary corpus/*.txt --size 50000 --output mine",
-        'roberta-hub tokens -m mine "what becomes of a text"',
-        "roberta-hub train pretrain=base data.vocabulary=mine data.train=corpus output=model",
+        "roberta-hub vocabulary corpus/*.txt --size 50000 --output words",
+        "roberta-hub vocabulary reviews.csv --text text --output words-of-reviews",
     )
 )
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())

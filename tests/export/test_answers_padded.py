@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from answers import FACTORIZED, FAMILIES, answers, made, padded, untraced
+from exported_answers import FACTORIZED, FAMILIES, answers, made, padded, untraced
 from families import theirs, write_family
 from small_models import assert_close
 from torch import Tensor

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from answers import made, padded
+from exported_answers import made, padded
 from small_models import assert_close, small_roberta
 
 import roberta_hub

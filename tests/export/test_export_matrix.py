@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from answers import FACTORIZED, FAMILIES, answers, asked, made
+from exported_answers import FACTORIZED, FAMILIES, answers, asked, made
 
 from roberta_hub import RobertaHubInterface
 

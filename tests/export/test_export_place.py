@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import made
+from exported_answers import made
 from small_models import small_roberta
 
 import roberta_hub

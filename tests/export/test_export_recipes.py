@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 import torch
-from answers import made
+from exported_answers import made
 from interpreters import interpreter
 from small_models import assert_close
 

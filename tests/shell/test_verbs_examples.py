@@ -27,6 +27,7 @@ from verification.peers_at_fault import served
 import roberta_hub
 from roberta_hub.checkpoint.fetch import download, http
 from roberta_hub.shell.main import _EXAMPLES, VERBS, verb
+from roberta_hub.train.data.learnt_vocabulary import learn_vocabulary
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "checkpoint"))
 
@@ -96,6 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "RTE/train.tsv").write_text(
         "index\tsentence1\tsentence2\tlabel\n0\tA dog ran.\tIt sat.\tnot_entailment\n"
     )
+    learn_vocabulary([str(here / "corpus")], here / "my-vocabulary", 300)
     shutil.copy(SAMPLE, here / "model.pt")
     (here / "model.tar.gz").write_bytes(pack(*MEMBERS))
     stub = place / "bin" / "roberta-hub"
@@ -203,7 +205,7 @@ def test_it_runs(
     if "-o" in arguments:
         target = folder / "here" / arguments[arguments.index("-o") + 1]
         assert target.stat().st_size and not out
-    elif arguments[0] not in ("convert", "preprocess"):  # which write folders
+    elif arguments[0] not in ("convert", "preprocess", "vocabulary"):  # which write folders
         assert out
 
 
