@@ -140,6 +140,7 @@ def test_what_is_under_an_answer_is_copied(browser: Any, address: str) -> None:
     panel = reader.tab("Fill a mask")
     panel.get_by_role("textbox").first.fill('It\'s a <mask> "day" $(date).')
     panel.get_by_role("button", name="Ask", exact=True).click()
+    panel.get_by_text("It's a").first.wait_for()  # before it the page has its first example's code
     for title, wanted in (
         ("Copy as Python", "text = 'It\\'s a <mask> \"day\" $(date).'"),
         ("Copy as shell", "'It'\"'\"'s a <mask> \"day\" $(date).'"),
