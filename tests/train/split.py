@@ -14,4 +14,5 @@ folder = json.loads(os.environ["FOLDERS"])[int(os.environ["RANK"])]
 options = {"optimizer__total_updates": 8, "loop__evaluate_every": 0}
 options |= json.loads(os.environ.get("OPTIONS", "{}"))
 about = config(folder, **options, loop__max_updates=int(sys.argv[1]))
-print("done", train_loop(ToyTask(), about).update, flush=True)
+# One write: the other process prints into the same pipe.
+print(f"done {train_loop(ToyTask(), about).update}", flush=True)

@@ -138,4 +138,4 @@ if __name__ == "__main__":
     for about in json.loads(sys.argv[1]):
         toy = ToyTask(**about.pop("task", {}))
         report = train_loop(toy, config(**about))
-        print(report.stopped, report.update, flush=True)
+        print(f"{report.stopped} {report.update}", flush=True)
