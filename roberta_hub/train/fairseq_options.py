@@ -21,6 +21,8 @@ Settings = dict[str, Any]
 Given = Mapping[str, Any]
 """Options that a command gives, by fairseq's names."""
 PROGRAMS = ("fairseq-train", "fairseq-hydra-train")
+YAML_LIMIT = 100_000
+"""Bytes of a recipe; fairseq's largest has 2,000."""
 
 
 @dataclass(frozen=True)
@@ -332,6 +334,7 @@ def _from_hydra(words: Sequence[str]) -> Settings:
     path = path if path.suffix == ".yaml" else path.with_name(f"{path.name}.yaml")
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file; --config-dir and --config-name name it")
+    _check_yaml(path)
     try:
         tree = OmegaConf.merge(OmegaConf.load(path), OmegaConf.from_dotlist(added))
         found = OmegaConf.to_container(tree, resolve=True, throw_on_missing=False)
@@ -346,6 +349,27 @@ def _from_hydra(words: Sequence[str]) -> Settings:
             own = "arch" if group == "model" else group
             given[_known(own if name == "_name" else str(name))] = _value(value)
     return given
+
+
+def _check_yaml(path: Path) -> None:
+    """Refuse what no recipe of fairseq's has: size, aliases that multiply, and resolvers.
+
+    A reference to another setting, `${optimization.lr}`, is followed. A resolver, `${oc.env:HOME}`,
+    would write what this machine keeps in its environment into the folder of a model.
+    """
+    import yaml
+
+    if (size := os.path.getsize(path)) > YAML_LIMIT:
+        raise InputError(f"{path} has {size:,} bytes; a recipe has at most {YAML_LIMIT:,}")
+    try:
+        text = path.read_text(encoding="utf-8")
+        aliases = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
+    if aliases:
+        raise InputError(f"{path} has aliases of YAML (*name), which no recipe has; write them out")
+    if asked := re.search(r"\$\{\s*[\w.]+\s*:[^}]*\}?", text):
+        raise InputError(f"{path}: {asked[0]} is not resolved; write the value itself")
 
 
 def _value(value: Any) -> Any:

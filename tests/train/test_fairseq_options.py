@@ -136,6 +136,29 @@ def test_the_yaml_of_pretraining(tmp_path: Path) -> None:
     assert config.architecture["max_positions"] == 512
 
 
+def test_a_reference_in_a_yaml_is_followed_and_a_resolver_refused(tmp_path: Path) -> None:
+    words = f"fairseq-hydra-train --config-dir {tmp_path} --config-name base task.data=data-bin"
+    written = YAML.replace("warmup_updates: 10000", "warmup_updates: '${optimization.max_update}'")
+    (tmp_path / "base.yaml").write_text(written)
+    assert composed(words)[0].optimizer.warmup_updates == 125_000
+    for secret in ("${oc.env:HOME}", "${ oc.decode: x}", "${a.${oc.env:HOME}}", "${mine:1}"):
+        (tmp_path / "base.yaml").write_text(YAML.replace("'???'", f"'{secret}'"))
+        with pytest.raises(InputError, match="is not resolved; write the value itself") as error:
+            translate(shlex.split(words))
+        assert str(Path.home()) not in str(error.value)
+
+
+def test_a_yaml_that_grows_is_refused(tmp_path: Path) -> None:
+    words = ["--config-dir", str(tmp_path), "--config-name", "base"]
+    bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(3))
+    (tmp_path / "base.yaml").write_text(bomb)
+    with pytest.raises(InputError, match=r"has aliases of YAML \(\*name\)"):
+        translate(words)
+    (tmp_path / "base.yaml").write_text("# " + "x" * 100_000)
+    with pytest.raises(InputError, match="100,002 bytes; a recipe has at most 100,000"):
+        translate(words)
+
+
 REFUSED = {
     "--no-such-thing 5": "fairseq's option --no-such-thing is not known here; ",
     "--max-token 5": "did you mean max_tokens",
