@@ -23,7 +23,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import is_prepared
 from roberta_hub.model.kernels import Pin, pinned_kernel
 from roberta_hub.model.matrices import Dtype, check_dtype
-from roberta_hub.model.memory import limit_caches
+from roberta_hub.model.memory import limit_caches, return_freed_memory
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.text.tokenizer import Tokenizer
@@ -83,8 +83,11 @@ def optimize(
         limit_caches()
     with _lock, _restored_after_errors(model):
         if dtype == "auto":
-            return _fastest(model, tokenizer, candidates(device), least)
-        return _prepare(model, tokenizer, dtype)
+            found = _fastest(model, tokenizer, candidates(device), least)
+        else:
+            found = _prepare(model, tokenizer, dtype)
+    return_freed_memory()
+    return found
 
 
 @contextmanager
@@ -135,6 +138,7 @@ def _prepare(model: Roberta, tokenizer: Tokenizer, dtype: Dtype | None) -> Optim
             head.prepare(dtype)
             model.encoder.output_layer(wanted[:1])  # packs it now instead of in the first call
         ours = _features(model, tokenizer)
+    return_freed_memory()  # before another dtype is tried, too
     wanted, ours = wanted.float(), ours.float()
     return Optimization(
         dtype,

@@ -1,8 +1,10 @@
-"""Keeps memory flat over batches whose sizes never come again."""
+"""Keeps a process small: caches have a bound, and freed memory goes back to the system."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 
 CACHE_CAPACITY = "128"
 """A step multiplies matrices of 9 shapes and, where attention is in bfloat16, of 6 for each length.
@@ -23,3 +25,17 @@ def limit_caches() -> None:
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, CACHE_CAPACITY)
+
+
+def return_freed_memory() -> None:
+    """Give what was freed back to the system, where glibc allocates.
+
+    glibc keeps freed blocks for the next allocation. After the weights of roberta.large were laid
+    out by `optimize()` 0.9 GB were kept so, and after `optimize("auto")` 4.1 of 6.0 GB.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):  # musl has no such function
+        return
