@@ -85,8 +85,8 @@ NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin"
 """Verbs whose examples take minutes, need a server, or print what differs from machine to machine:
 their pages show the command alone."""
 NEEDS = {
-    "mine": "`mine` is a model that [fit](fit.md) made of [the README's table]"
-    "(../../../README.md#teach)",
+    "mine": "`mine` is a model that [fit](fit.md) made of [the table of ten minutes]"
+    "(../../start/ten_minutes.md#teach)",
     "newer": "`newer` is another, made with `--epochs 3`",
     "my-vocabulary": "`my-vocabulary` is what [vocabulary](vocabulary.md) made of four lines",
     "ner": "`ner` is a tagger that [fit](fit.md) made of sentences with marked names and places",

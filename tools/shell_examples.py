@@ -80,8 +80,8 @@ def write_table(path: Path, titles: Sequence[str], rows: Iterable[Sequence[objec
 
 def write_tables(here: Path) -> None:
     """Write what the examples read, but for models."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^cat > reviews.csv <<'END'\n(.*?)^END$", readme, re.M | re.S)
+    page = (ROOT / "docs/start/ten_minutes.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^cat > reviews.csv <<'EOF'\n(.*?)^EOF$", page, re.M | re.S)
     reviews = list(csv.DictReader(block.splitlines()))
     stars = {"good": 5, "bad": 1}
     rows = [(row["text"], stars[row["label"]]) for row in reviews]
