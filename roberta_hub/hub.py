@@ -74,58 +74,56 @@ def load_model(
     revision: str | None = None,
     **overrides: object,
 ) -> RobertaHubInterface:
-    """Load a model by name, or from a file, directory or archive of any of the formats we read.
+    """Load a model by name, or from a file, directory or archive of any format that we read.
 
-    As in fairseq the model comes back in train mode: call `.eval()` before `predict`.
+    As in fairseq, the model is in train mode: call `.eval()` before `predict`.
 
     Args:
-        name_or_path: a name of `available_models()`; the name of any model of these families at
-            Hugging Face, OWNER/NAME, which huggingface_hub fetches; a fairseq directory, model.pt
-            or .tar.gz; a Hugging Face directory; a directory that `save` or a training run wrote;
-            or the file of weights in one of these, and then that very file is read. A path that
-            exists wins over a name at Hugging Face.
-        pretrained: False builds the named architecture with random weights, without any network;
-            a relative of RoBERTa then takes ids, and texts where `vocabulary` is given.
-        device: where the model goes: "cuda", "cuda:1", "mps"; "auto": CUDA where there is some,
-            else the CPU; "meta": nowhere, for its shapes; None: the CPU.
-        dtype: of the weights; None widens half precision to float32. A pickle, and a file of our
-            cache, stays mapped in the dtype that it was stored in: XLM-R's XL (7 GB) then takes no
-            memory of its own.
-        checkpoint_file: the file of weights in a directory; of several, joined by os.pathsep, the
-            first is used. None: fairseq's model.pt if there is one, else what is there; of a
-            training run its best model, else its last.
-        data_name_or_path: folder of dict.txt; beginning with "." from the model's directory. A
-            model that brings its own vocabulary takes none.
-        bpe: tokenizer kind. "gpt2" (default): the checkpoint's own, or RoBERTa's if it has none;
-            fairseq's "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) are errors if
-            the model has no such files.
+        name_or_path: a name of `available_models()`; OWNER/NAME, a model of these families at
+            Hugging Face, which huggingface_hub downloads; a fairseq directory, model.pt or .tar.gz;
+            a Hugging Face directory; a directory of `save` or of a training run; or a file of
+            weights in one of these, which is then read. An existing path wins over a name.
+        pretrained: False builds the named architecture with random weights, without a network. A
+            relative of RoBERTa then takes ids, and takes texts if `vocabulary` is given.
+        device: "cuda", "cuda:1", "mps"; "auto": CUDA if there is one, else the CPU; "meta": no
+            memory, only shapes; None: the CPU.
+        dtype: of the weights; None widens half precision to float32. A pickle or a file of our
+            cache stays mapped in its stored dtype, so XLM-R's XL (7 GB) takes no memory of its own.
+        checkpoint_file: file of weights in a directory; of several, joined by os.pathsep, the first
+            is used. None takes fairseq's model.pt if it exists, else the file that exists. In a
+            training run it takes the best model, else the last.
+        data_name_or_path: folder of dict.txt; a path that begins with "." is relative to the
+            model's directory. A model with its own vocabulary takes none.
+        bpe: kind of tokenizer. "gpt2" (default) is the checkpoint's own, or RoBERTa's if it has
+            none. fairseq's "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) are
+            errors if the model has no such files.
         strict: False ignores tensors that have no place in the model, with a warning.
         allow_nonfinite: True accepts NaN and infinity in the weights.
-        force_download: fetch a named model again.
+        force_download: download a named model again.
         progress: show a bar while downloading.
-        converted: of a pickle, keep a safetensors copy in the cache (`cache_root()/twins`) and map
-            that the next time; False reads the file itself and writes nothing.
-        adapter: of a folder with a LoRA adapter of peft's: True merges it into its base, which is
-            in the same folder or is named by adapter_config.json; False loads the base alone;
-            None: such a folder is refused.
-        revision: a branch, a tag or a commit of a model at Hugging Face, which its name then means
-            on this machine. None: the commit that it means already; the first time the newest.
+        converted: for a pickle, keep a safetensors copy in the cache (`cache_root()/twins`) and map
+            the copy the next time; False reads the file itself and writes nothing.
+        adapter: for a folder with a LoRA adapter of peft. True merges it into its base, which is in
+            the same folder or is named by adapter_config.json. False loads only the base. None
+            refuses such a folder.
+        revision: branch, tag or commit of a model at Hugging Face. From then on its name means this
+            commit on this machine. None: the commit that it already means, or the newest if none.
         overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
-            `gpt2_vocab_bpe` (your own BPE); fairseq's own take the others too, among them
-            `sentencepiece_model`, and `bpe_vocab`, `bpe_merges`, `bpe_add_prefix_space`. Weights
-            without fairseq's `args` or `cfg` need `encoder_attention_heads`, and `activation_fn`
-            where it is not gelu, unless their sizes are a published model's.
-            `vocabulary` gives a model without a vocabulary one: a directory with tokenizer files,
-            or a file such as vocab.txt. `user_dir` is accepted with a warning.
+            `gpt2_vocab_bpe` (your own BPE). fairseq's checkpoints also take the others, such as
+            `sentencepiece_model`, `bpe_vocab`, `bpe_merges` and `bpe_add_prefix_space`. Weights
+            without fairseq's `args` or `cfg` need `encoder_attention_heads`, and `activation_fn` if
+            it is not gelu, unless they have the sizes of a published model. `vocabulary` names
+            tokenizer files for a model that has none: a directory, or a file such as vocab.txt.
+            `user_dir` is accepted with a warning.
 
     Raises:
-        UnknownNameError: no such model, revision or argument; the message lists near ones.
-        MissingExtraError: a model at Hugging Face, and huggingface_hub is not installed.
-        InputError: a device, dtype or argument that cannot be had here.
-        CheckpointError: a file that is missing, damaged, unsafe or of another shape.
-        DownloadError: a name whose files cannot be had.
+        UnknownNameError: no such model, revision or argument; the message lists similar names.
+        MissingExtraError: a model at Hugging Face needs huggingface_hub, which is not installed.
+        InputError: a device, dtype or argument is not available on this machine.
+        CheckpointError: a file is missing, damaged, unsafe or has another shape.
+        DownloadError: the files of a named model cannot be downloaded.
 
     Example:
         >>> roberta = load_model("roberta.base", pretrained=False)

@@ -119,25 +119,25 @@ class RobertaHubInterface(nn.Module):
     On texts:
         classify    the label of a text, with the probabilities of all labels
         predict_proba                       these probabilities alone, as a tensor
-        zero_shot   the same for labels of your own, which no head was trained on
-        tag         the labelled stretches of a text: names, parts of speech
-        answer      the stretch of a context that answers a question
+        zero_shot   the same for labels of your own, without training
+        tag         the labelled spans of a text: names, parts of speech
+        answer      the span of a context that answers a question
         choose      the best of several options
         fill_mask   the most probable words for <mask>
         score       how natural a text is
         replaced    the probability that a piece was replaced
         disambiguate_pronoun                what the pronoun in [brackets] refers to
         embed       one vector of a text
-        similarity  how near each of some texts is to each of some others
+        similarity  how near each text of one list is to each text of another
         search      the texts of a corpus that are nearest to a query
         rank        texts in the order in which they answer a query, by a cross-encoder
         features    the hidden states of a text, or one vector made of them
         tokenize    the pieces of a text; offsets their character positions
         encode_batch                        the ids of many texts
     To look at, in a notebook or a terminal:
-        explain     how surprising each word is, or what it contributes to a head's answer
+        explain     how surprising each word is, or how much it contributes to a head's answer
         token_strip the pieces of a text, with their ids
-        attention   which tokens each token takes from
+        attention   which tokens each token attends to
     On ids, as in fairseq:
         encode      ids of a text, and decode the text of ids
         extract_features                    hidden states of ids, with gradients
@@ -155,13 +155,13 @@ class RobertaHubInterface(nn.Module):
 
     fairseq's methods behave as in fairseq (`fairseq/models/roberta/hub_interface.py`): they keep
     the caller's train or eval mode and the gradients. Only `fill_mask` and `disambiguate_pronoun`
-    run in eval mode without gradients and restore the mode, and so do all our own verbs on texts.
+    run in eval mode without gradients and restore the mode. So do all our own verbs on texts.
 
-    `texts` means the same everywhere: an iterable whose items are str, or tuples of sentences that
-    are encoded as pairs (a list of two is a pair too). Lists, generators, and columns of pandas,
-    polars, Arrow, numpy and `datasets` are such iterables; tables, dicts, sets and missing values
-    are errors that name the column or the row. One str in gives one answer out; so a pair on its
-    own is a list of one, `[("a", "b")]`.
+    `texts` means the same in every verb: an iterable of str, or of tuples of sentences, which are
+    encoded as pairs (a list of two is a pair, too). Lists, generators, and columns of pandas,
+    polars, Arrow, numpy and `datasets` are such iterables. Tables, dicts, sets and missing values
+    are errors that name the column or the row. One str gives one answer. A single pair is a list of
+    one, `[("a", "b")]`.
 
     Attributes:
         model: the `RobertaModel`, ours or fairseq's.
@@ -169,23 +169,22 @@ class RobertaHubInterface(nn.Module):
         bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
         labels: class names of each head, where known.
-        default_head: the head that a verb asks unless told another; the one that the model was
-            trained for, if known.
+        default_head: the head that a verb uses by default: the one that the model was trained for,
+            if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
         kinds: what each classification head learnt, where known: "single_label", "multi_label" or
-            "regression". `classify` answers by it.
-        thresholds: for each label of a head the least probability that gives it, as a tuple in the
-            order of `head_labels`. Heads of kind "multi_label" have them where they were chosen;
-            without them it is 0.5. They are checked when they are used.
-        word_rules: how `tag` cuts texts for a token head: "words", as treebanks do, which is meant
-            where nothing is said; or "parts", runs of letters and digits and every other character,
-            as `fit` trains taggers.
-        sentence: how `embed` makes one vector of a text, where the model says it.
-        zero_shot_settings: by which way `zero_shot` labels, where the model says it.
+            "regression". `classify` follows it.
+        thresholds: for each label of a head the lowest probability that gives it, as a tuple in the
+            order of `head_labels`. Heads of kind "multi_label" may have them; the default is 0.5.
+            They are checked when they are used.
+        word_rules: how `tag` splits texts for a token head: "words", as treebanks do, the default;
+            or "parts", runs of letters and digits and every other character, for taggers of `fit`.
+        sentence: how `embed` makes one vector of a text, if the model has settings for it.
+        zero_shot_settings: how `zero_shot` judges, if the model has settings for it.
         source: where the weights came from.
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
-        fitted: what `fit` chose and measured when it made the model, a `Fitted`; None of others.
+        fitted: what `fit` chose and measured, a `Fitted`; None for models that it did not make.
     """
 
     fitted: Any = None
@@ -384,26 +383,26 @@ class RobertaHubInterface(nn.Module):
         """Give each text a label, with the probabilities of all labels.
 
         Args:
-            texts: one str, or many; see the class. A head that was trained on pairs takes no
-                single texts, and a head that was trained on single texts takes no pairs; `inputs`
+            texts: one str, or many; see the class. A head that was trained on pairs takes only
+                pairs, and a head that was trained on single texts takes only single texts. `inputs`
                 says which.
-            head: name of a classification head. None asks the model's own head, else the only one.
-            multi_label: True gives each label a probability of its own, and `labels` those of them
-                that reach their thresholds; False gives probabilities that add up to 1; None does
-                what the head learnt, which `kinds` says, and False if unknown.
+            head: name of a classification head. None: the model's own head, else the only one.
+            multi_label: True gives each label an independent probability, and `labels` has those
+                that reach their thresholds. False gives probabilities that add up to 1. None does
+                what the head learnt, as `kinds` says, and False if that is unknown.
             options: batch_tokens, progress, truncate, stride; see `features`. The windows of a long
                 text vote with their probabilities; with `multi_label` their logits are averaged.
 
         Returns:
             A `Prediction` for each text: `label`, its probability `score`, `scores` of all labels,
-            and with `multi_label` `labels`, of which there may be none. A head with one output is a
-            regression or a reranker: the `score` is its raw output, and higher is more; with
-            `multi_label` it is its sigmoid.
+            and with `multi_label` also `labels`, which may be empty. A head with one output is a
+            regression or a reranker. Its `score` is the raw output, and with `multi_label` the
+            sigmoid of it.
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: the model has several heads, and none was named; or a single text goes to a
-                head of pairs, where `zero_shot` would take it.
+            InputError: the model has several heads, and none was named; or the head judges pairs,
+                and a text is single.
 
         Example:
             >>> roberta.register_classification_head("topic", labels=["art", "sport"])
@@ -483,40 +482,41 @@ class RobertaHubInterface(nn.Module):
         by: Way | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction] | Prediction:
-        """Give each text one of your own labels, which no head was trained on.
+        """Give each text one of your own labels, without training.
 
         By entailment, a head for natural-language inference judges whether the text entails the
-        hypothesis with the label in it (Yin et al. 2019); this is what transformers' pipeline
-        computes. By meaning, the text's sentence vector is compared with the label's, in which
-        underscores are blanks: in a hundredth of the time, and better where labels are topics or
-        intents. By both, the logit of entailment and the cosine are weighed together, as
-        `roberta.zero_shot_settings` says; of more than ten labels, entailment is asked of the ten
-        nearest, and the others follow in order of their cosines.
+        hypothesis with the label in it (Yin et al. 2019), as in transformers' pipeline.
+
+        By meaning, the text's sentence vector is compared with the label's. Underscores in a label
+        are spaces. It takes a hundredth of the time, and is better for topics and intents.
+
+        By both, the logit of entailment and the cosine are weighted and added, as
+        `roberta.zero_shot_settings` says. With more than ten labels, entailment is computed for the
+        ten nearest. The others follow in the order of their cosines.
 
         Args:
             texts: one str, or many; see the class. The vector of a pair is that of `embed`.
-            labels: in words.
-            hypothesis: a sentence with `{}` where the label goes. Meaning alone has none.
-            head: name of an NLI head, one of whose labels begins with "entail", or is "e" next to
-                "c" and "n". None asks the model's
-                own head if it is one, else the only one.
-            multi_label: True gives each label a probability of its own: entailment against
-                contradiction, the cosine against one that is as often right as wrong, or the sum of
-                both; and `labels` those of at least 0.5. False gives probabilities that add up to
-                1; one label alone has a probability of its own all the same.
-            by: "entailment", "meaning" or "both". None is what is recorded with the model, which
-                `print(roberta)` shows, else entailment. One label or `head` mean entailment too.
-            options: batch_tokens, progress, truncate, stride; see `features`. A text beyond the
-                limit of `embed` is compared whole, in windows, where the model takes it whole.
+            labels: labels, in words.
+            hypothesis: a sentence with `{}` in place of the label; not used by meaning alone.
+            head: name of an NLI head. One of its labels begins with "entail", or is "e" next to "c"
+                and "n". None: the model's own head if it is one, else the only one.
+            multi_label: True gives each label an independent probability, and `labels` has those of
+                at least 0.5. The probability compares entailment with contradiction, or the cosine
+                with one that is right half of the time, or adds both. False gives probabilities
+                that add up to 1. A single label always has an independent probability.
+            by: "entailment", "meaning" or "both". None: the model's own way, which `print(roberta)`
+                shows, else entailment. A single label or `head` also means entailment.
+            options: batch_tokens, progress, truncate, stride; see `features`. A text that is too
+                long for `embed` only is compared in windows.
 
         Returns:
             A `Prediction` for each text, with a probability for each of `labels`.
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: no label of the head says entailment, or they are numbers (LABEL_0), whose
-                order `roberta.labels[head] = [...]` says; the model has several such heads, and
-                none was named; it has no sentence vectors; or a head or a hypothesis is given for
+            InputError: no label of the head means entailment, or the labels are numbers (LABEL_0),
+                which `roberta.labels[head] = [...]` names; the model has several such heads, and
+                none was named; it has no sentence vectors; or `head` or `hypothesis` is given with
                 meaning.
 
         Example:
@@ -901,35 +901,34 @@ class RobertaHubInterface(nn.Module):
         truncate_dim: int | None = None,
         **options: Unpack[Options],
     ) -> Tensor:
-        """Compute one vector of each text, as sentence-transformers does with the same model.
+        """Compute one vector for each text, as sentence-transformers does with the same model.
 
-        `roberta.sentence` says how: a sentence-transformers directory brings pooling, layers over
-        the vector, normalization, limit and prompts. A model without settings gets the mean over
-        all tokens, `<s>` and `</s>` included, not normalized; that is what sentence-transformers
-        does with it. Such a model was not trained for it: expect poor vectors.
+        `roberta.sentence` has the settings. A sentence-transformers directory brings pooling,
+        layers over the vector, normalization, length limit and prompts. A model without settings
+        gets the mean over all tokens, `<s>` and `</s>` included, without normalization, as in
+        sentence-transformers. Such a model was not trained for vectors, and they are poor.
 
         Args:
             texts: one str, or many; see the class.
-            prompt: a text that is put before each text ("query: "), and before the first sentence
-                of a pair; "" is none. None: the model's default prompt, where it has one.
-            prompt_name: the name of one of the model's prompts instead ("query").
-            truncate_dim: keep this many numbers of each vector, the first, and give it the length
-                that the model's vectors have. For models that were trained so that their first
-                numbers are vectors themselves (Kusupati et al. 2022). None keeps as many as the
-                settings of the model say, all where they say nothing.
+            prompt: text to put before each text ("query: "), and before the first sentence of a
+                pair; "" is no prompt. None: the model's default prompt, if it has one.
+            prompt_name: name of one of the model's prompts ("query"), instead of `prompt`.
+            truncate_dim: keep only the first numbers of each vector, this many, with the length
+                that the model's vectors have. It is for models that were trained for this (Kusupati
+                et al. 2022). None: as the model's settings say, else all numbers.
             options: batch_tokens, progress, truncate, stride; see `features`. The limit is the
-                model's `max_length`. In windows each token counts once, from the window in which it
-                is farthest from a cut, and the vectors of `<s>` are averaged.
+                model's `max_length`. In windows, each token counts once, from the window in which
+                it is farthest from a cut, and the vectors of `<s>` are averaged.
 
         Returns:
-            (len(texts), C) on the model's device, or (C,) for one str. Several poolings are side by
-            side, and make vectors of several times C; layers and `truncate_dim` give another width.
+            (len(texts), C) on the model's device, or (C,) for one str. Several poolings are
+            concatenated to several times C; layers and `truncate_dim` give another width.
 
         Raises:
             UnknownNameError: the model has no prompt of this name; the message lists them.
             InputError: a text is too long; the message names it, its length and the limit. Or
-                `truncate_dim` is more than a vector has, or the settings name a pooler or layers
-                that the model lacks.
+                `truncate_dim` is more than the width, or the settings name a pooler or layers that
+                the model lacks.
 
         Example:
             >>> roberta.embed(["Hello world!", "Hello"]).shape
@@ -988,26 +987,26 @@ class RobertaHubInterface(nn.Module):
     ) -> list[list[Hit]] | list[Hit]:
         """Find the texts of a corpus that are nearest to each query.
 
-        The search is exact: every query is compared with every text, in blocks. A corpus that
-        yields its texts one by one is never held as a whole, neither its texts nor its vectors.
-        Who searches a corpus often embeds it once, and passes the vectors.
+        The search is exact: it compares every query with every text, in blocks. If the corpus is a
+        generator, neither its texts nor its vectors are all in memory. To search a corpus often,
+        embed it once and pass the vectors.
 
-        Queries get the model's prompt "query", and texts of the corpus "document", "passage" or
-        "corpus", where the model has one of these, and no prompt otherwise, as
-        sentence-transformers' `encode_query` and `encode_document` do. Vectors are taken as they
-        are: `embed(corpus, prompt_name="passage")` makes them with a prompt.
+        Queries get the model's prompt "query". Texts of the corpus get "document", "passage" or
+        "corpus", the first that the model has. Without these prompts there is none, as in
+        sentence-transformers' `encode_query` and `encode_document`. Vectors are used as they are:
+        `embed(corpus, prompt_name="passage")` makes them with a prompt.
 
         Args:
             queries: one str, texts, or vectors (q, C).
-            corpus: texts, or the vectors (n, C) that `embed` gave; numpy's arrays too, also those
-                that are on disk.
-            topk: most hits of a query.
+            corpus: texts, or the vectors (n, C) of `embed`; also numpy arrays, in memory or on
+                disk.
+            topk: maximum number of hits for a query.
             options: batch_tokens, progress, truncate, stride; see `embed`.
 
         Returns:
-            For each query its hits, the nearest first, of equals the first in the corpus: `index`,
-            `score` and `text`, which is None where the corpus is given as vectors. For one str the
-            hits themselves.
+            For each query its hits, the nearest first, and equally near ones in the order of the
+            corpus. A hit has `index`, `score` and `text`, which is None if the corpus is vectors.
+            For one str, the hits themselves.
 
         Raises:
             InputError: a text is too long; or the vectors have different widths, or values that are
@@ -1208,31 +1207,30 @@ class RobertaHubInterface(nn.Module):
     def explain(
         self, text: str | tuple[str, ...], head: str | None = None, **options: Unpack[Options]
     ) -> Display:
-        """Colour each word of a text by its surprise, or by what it contributes to a head's answer.
+        """Colour each word of a text by its surprise, or by its contribution to a head's answer.
 
-        A model that was trained for a head, as `fit` makes them, explains that head's answer. Other
-        models show surprise, and so does a text where the head judges pairs;
-        `roberta.default_head = None` asks for it.
+        A model that was trained for a head, such as one of `fit`, explains that head's answer.
+        Other models show surprise. So does a single text if the head judges pairs, and any model
+        after `roberta.default_head = None`.
 
-        For surprise each word is masked, and its surprise is -log2 of the probability that the
-        model gives it there, in bits: 0 where the model is sure of it, 1 more for each halving. A
-        word of several pieces is guessed from left to right, with the pieces that follow masked
-        too (Kauf and Ivanova 2023, PLL-word-l2r), so that its end does not give its beginning away;
-        `score` masks single pieces. Hovering over a word shows other words and their
-        probabilities.
+        For surprise, each word is masked. Its surprise is -log2 of the probability that the model
+        gives to the word, in bits: 0 if the model is sure, and 1 more for each halving. A word of
+        several pieces is predicted from left to right, with the pieces that follow masked too
+        (Kauf and Ivanova 2023, PLL-word-l2r). Otherwise the end of a word would reveal its
+        beginning. `score` masks single pieces. Hovering over a word shows other probable words.
 
-        For a head's answer each word is left out, and its contribution is how much the
-        probability of the predicted label falls (of a head with one output, how much the output
-        falls). Words are left out and not traced by integrated gradients (Sundararajan et al.
-        2017), which are no more faithful. Taking away a tenth, a fifth or a half of the words, the
-        strongest first, lowers the probability by 0.34 on average; by gradients it is 0.35, and
-        0.10 for words at random; words that are deleted favour leaving out, and words that are
-        masked the gradients (comprehensiveness, DeYoung et al. 2020, of 0.1.0's roberta.tiny on 60
-        pairs of MNLI and 60 sentences of SST-2; `benchmarks/faithful.py` of commit c3d4a1c).
-        Leaving out takes a half to a third of the time, works with every model, quantized ones
-        too, and `classify` checks it.
+        For a head's answer, each word is left out. Its contribution is how much the probability of
+        the predicted label falls, or the output of a head with one output. This takes a half to a
+        third of the time of integrated gradients (Sundararajan et al. 2017), works with every
+        model, quantized ones too, and you can check it with `classify`.
 
-        A text of T tokens costs about T runs.
+        Leaving out words is as faithful as gradients. Without the strongest tenth, fifth or half of
+        the words, the probability falls by 0.34 on average; with gradients by 0.35, with random
+        words by 0.10. Deleting words favours leaving out, and masking them favours gradients. The
+        measure is comprehensiveness (DeYoung et al. 2020), for 0.1.0's roberta.tiny on 60 pairs of
+        MNLI and 60 sentences of SST-2 (`benchmarks/faithful.py` of commit c3d4a1c).
+
+        A text of T tokens costs about T runs of the model.
 
         Args:
             text: one text, or a tuple of sentences for a pair.
@@ -1240,7 +1238,7 @@ class RobertaHubInterface(nn.Module):
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
-            A `Display`: a notebook draws it, a terminal writes it, `png(path)` makes a picture, and
+            A `Display`: a notebook draws it, a terminal prints it, `png(path)` writes a picture.
             `to_dict()` has the numbers: `words`, each with `word`, `sentence`, `start`, `end`, and
             `bits`, `probability`, `rank`, `instead`, or `contribution`.
 
@@ -1285,7 +1283,7 @@ class RobertaHubInterface(nn.Module):
         layer: int | None = None,
         attention_head: int | None = None,
     ) -> Display:
-        """Show which tokens each token takes from (Vaswani et al. 2017, section 3.2).
+        """Show which tokens each token attends to (Vaswani et al. 2017, section 3.2).
 
         Weights are what a layer mixes by, and no explanation of an answer (Jain and Wallace 2019);
         `explain` asks the model.

@@ -56,15 +56,15 @@ def evaluate(
     batch_tokens: int | None = None,
     progress: bool | None = None,
 ) -> Evaluation | Evaluations:
-    """Measure a model's answers on a task whose right answers are known, or on several.
+    """Measure a model's answers on one or several tasks with known right answers.
 
-    What a task is, is seen from its files, and said in the result:
+    `evaluate` recognizes the kind of task from the files, and the result names it:
 
     - "labels": a table of texts or pairs with labels, by `classify`: accuracy, F1, MCC, expected
       calibration error, log loss.
-    - "scores": a table of pairs with numbers, by the nearness of their vectors, or of texts by a
-      head of regression: Spearman's and Pearson's correlation.
-    - "search": a folder of BEIR's shape, by `search`: nDCG, MRR, MAP, recall.
+    - "scores": a table of pairs with numbers, by the similarity of their vectors, or of texts by a
+      regression head: Spearman's and Pearson's correlation.
+    - "search": a folder in BEIR's layout, by `search`: nDCG, MRR, MAP, recall.
     - "minimal_pairs": BLiMP's, by `score`: how often the right sentence scores higher.
     - "answers": SQuAD 1.1 and 2.0, by `answer`: F1 and exact match.
     - "spans": CoNLL's columns, or texts with spans as `fit` takes them, by `tag`: F1, precision and
@@ -73,26 +73,26 @@ def evaluate(
     Args:
         model: a model, or its name or path.
         task: a path; or a data frame, a dict of columns, a list of dicts; or a list of paths.
-        kind: what the task is; None: seen from its files.
-        text: the column of a table's texts, or two of pairs; None: found by its name.
-        label: the column of the right answers, or several of 0 and 1; None: found by its name.
-        labels: for each label that the task writes otherwise, the head's: {"0": "negative"}.
-        head: that is asked; None: the model's own, or the only one that can be.
-        split: of a BEIR folder; None: "test", or the only one.
+        kind: the kind of task; None: recognized from its files.
+        text: column of the texts, or two columns for pairs; None: found by name.
+        label: column of the right answers, or several columns of 0 and 1; None: found by name.
+        labels: maps labels of the task to labels of the head: {"0": "negative"}.
+        head: name of the head; None: the model's own, or the only one that is possible.
+        split: split of a BEIR folder; None: "test", or the only one.
         header: whether the first row of a CSV or TSV names the columns.
-        truncate: cut texts that are too long; else they are an error that names the row.
-        stride: or read them in windows that overlap by so many tokens.
+        truncate: cut texts that are too long; otherwise such a text is an error that names the row.
+        stride: read texts that are too long in windows that overlap by this many tokens.
         batch_tokens: number of tokens in a batch.
-        progress: show a bar; None: for long runs in a terminal or notebook.
+        progress: show a progress bar; None: for long runs in a terminal or notebook.
 
     Returns:
-        An `Evaluation`: `numbers`, `groups`, `rows`, `notes`; it prints as a report. Of several
-        tasks `Evaluations`, which print as one table.
+        An `Evaluation` with `numbers`, `groups`, `rows` and `notes`; it prints as a report. For
+        several tasks `Evaluations`, which print as one table.
 
     Raises:
-        InputError: a task of no shape that is known; labels that the head does not know; or no row
-            that can be judged.
-        UnknownNameError: a column, head or split that is not there.
+        InputError: the layout of the task is unknown; the head does not know a label; or no row
+            can be judged.
+        UnknownNameError: there is no such column, head or split.
         MissingExtraError: a search needs pytrec-eval-terrier.
 
     Example:

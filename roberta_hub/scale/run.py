@@ -79,38 +79,39 @@ def lake(
 
     The source is cut into units of work. Each unit writes one file of answers to the target, with
     the rows in the order of the source. The same call resumes an interrupted run: a unit with a
-    file is not repeated. Whatever is killed, no row is lost and none is duplicated.
+    file is not repeated. If a process or a machine dies, no row is lost and none is duplicated.
 
     Args:
         source: Parquet, JSONL or CSV: a file, a folder, a pattern (`in/*.parquet`), an address of
             pyarrow.fs (`s3://bucket/in`), or a list of these.
-        target: a folder, made if missing; or a name that ends in .parquet, for one file, merged
-            when all units are done.
-        verb: to run.
-        engine: "processes" on this machine; "ray" on a cluster, or on this machine if there is
-            none.
-        workers: number of workers, each with a copy of the model. None: one per four cores, or
-            none where this process is sooner done than they would start ("processes"); one per
-            machine or GPU ("ray").
+        target: folder, made if missing; or a name that ends in .parquet, for one file that is
+            merged when all units are done.
+        verb: the verb to run.
+        engine: "processes" on this machine; "ray" on a cluster, or on this machine if there is no
+            cluster.
+        workers: number of workers, each with a copy of the model. None with "processes": one per
+            four cores, or no worker if this process alone is faster. None with "ray": one per
+            machine or GPU.
         unit_rows: approximate rows per unit.
         keep: columns of the source to copy to the answers; None: all.
-        errors: of rows that cannot be answered: no text, a text that is too long, a broken line.
-            They have null answers, and all others are answered. "raise" names their files and rows
-            at the end, in an error; "column" says why in a column `error`. None: as the verb.
-        part: (k, n) does the k-th of n parts of the units, from 1: for n machines that share
-            only a disk.
-        address: of the Ray cluster.
-        time_limit: seconds after which an attempt at a unit is stopped.
-        attempts: most attempts at a unit whose worker dies.
+        errors: what happens to rows without an answer: no text, a text that is too long, a broken
+            line. Their answers are null, and all other rows are answered. "raise" ends with an
+            error that names their files and rows. "column" writes the reason to a column `error`.
+            None: as the verb.
+        part: (k, n) runs the k-th of n parts of the units, counted from 1, for n machines that
+            share only a disk.
+        address: address of the Ray cluster.
+        time_limit: limit in seconds for one attempt at a unit.
+        attempts: maximum number of attempts at a unit whose worker dies.
         progress: show a progress bar; None: in a terminal or notebook.
 
     Returns:
-        Units and rows that were done, failed, and are left.
+        The numbers of units and rows that are done, failed and left.
 
     Raises:
-        InputError: the source cannot be read, or the target belongs to something else; or it was
-            begun with another model, verb, source or other options.
-        LakeError: some units failed, or with errors="raise" some rows have no answer; all others
+        InputError: the source cannot be read; or the target belongs to something else, or to
+            another model, verb, source or other options.
+        LakeError: some units failed, or with errors="raise" some rows have no answer. All others
             are done. Its `report` lists them.
         MissingExtraError: pyarrow or ray is not installed.
 

@@ -65,32 +65,32 @@ def verify(
     *,
     least_cosine: float | None = None,
 ) -> Verification:
-    """Compare a model with a peer that should answer as it does, and name what the peer does not.
+    """Compare a model with a peer that should give the same answers, and name the peer's faults.
 
-    Both get the same texts, each of which tells a fault apart: of lengths around every limit, in
-    batches with padding, pairs, capitals, accents, Chinese, emoji, names of special tokens, blanks,
-    nothing. Our model computes in float64. Where the answers differ by more than float32 rounds,
-    each fault that is known here is made in our model; the one that makes our answers the peer's is
-    named. A difference that none of them explains is called "unknown".
+    Both get the same texts, which reveal faults: texts with lengths around every limit, batches
+    with padding, pairs, capitals, accents, Chinese, emoji, names of special tokens, spaces, empty
+    texts. Our model computes in float64. If the answers differ by more than the rounding of
+    float32, our model imitates each known fault. The fault that gives the peer's answers is named.
+    A difference that no known fault explains is called "unknown".
 
     Args:
         a: the model; or its name or path.
-        b: the peer: an ONNX file; a folder, which transformers reads, and sentence-transformers
-            where it has modules.json; the http address of a server of sentence vectors, as
-            text-embeddings-inference, vLLM and infinity are; a .gguf file for llama-cpp-python; a
-            model of transformers or sentence-transformers, or one of ours; or a function from a
-            list of texts to a vector of each.
-        texts: further texts; None: only those that are built in.
-        least_cosine: under which an answer in less precision is a failure; None: 0.99.
+        b: the peer. It is an ONNX file; a folder, for transformers, and with modules.json also for
+            sentence-transformers; the http address of a server of sentence vectors, such as
+            text-embeddings-inference, vLLM or infinity; a .gguf file for llama-cpp-python; a model
+            of transformers, of sentence-transformers or of this package; or a function from a list
+            of texts to a vector for each.
+        texts: additional texts; None: only the built-in texts.
+        least_cosine: lowest cosine that a peer in lower precision may have; None: 0.99.
 
     Returns:
-        A `Verification`: `ok`, `verdict`, `findings`, `stages`; it prints as a report, and a
+        A `Verification` with `ok`, `verdict`, `findings` and `stages`. It prints as a report, and a
         notebook draws it.
 
     Raises:
         InputTypeError: `b` is none of these.
-        InputError: a file, folder or server that cannot be asked, an answer of another form, or
-            NaN among the weights of `a`.
+        InputError: a file, folder or server cannot be read or reached, an answer has another form,
+            or the weights of `a` contain NaN.
         MissingExtraError: a library that the peer needs is not installed.
 
     Example:

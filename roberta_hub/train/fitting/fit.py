@@ -63,51 +63,55 @@ def fit(
     header: bool = True,
     progress: bool | None = None,
 ) -> RobertaHubInterface:
-    """Make your own classifier of a table of texts and labels, or a tagger of texts with spans.
+    """Train your own classifier on a table of texts and labels, or a tagger on texts with spans.
 
-    What is odd about the table is said in warnings: labels that look alike, texts that are missing,
-    doubled or too long.
+    Warnings name what is unusual about the table: labels that look alike, and texts that are
+    missing, doubled or too long.
 
     Args:
         table: path to a CSV, TSV, JSONL or Parquet file; a data frame of pandas, polars or Arrow; a
-            dict of columns; a list of dicts. Of a tagger also Label Studio's JSON, CoNLL's columns
-            or spaCy's .spacy; each of its spans is `[start, end, label]` in characters, or a dict.
-        text: name of the texts' column, or two names for pairs; None: the one that is known by its
-            name, or the only one that can be it, else an error that lists the columns.
-        label: name of the column of labels, or of spans, or names of several columns of 0 and 1
-            that are a label each; None: likewise.
-        valid: the share of rows to hold out, or a table of rows to measure on; None: a tenth of 200
-            rows or more, and of fewer none, which cross-validation judges. Such rows choose
-            nothing. Those of your own table are learnt at last where it has at most 2,000 rows.
-        model: name or path of the model to begin with, also of one that `fit` made.
-        output: folder to write into; new, empty, or made by `fit` before. Its README.md holds the
-            scores. None: nothing is left on the disk, and the model's own `save` writes it.
-        task: "classification", "regression", "multi_label" or "tagging"; None: whole numbers with
-            at most 20 different values are classes and other numbers a regression. Lists, the texts
-            of lists that pandas writes into a CSV, and dicts of labels with truth values are
-            several labels. Lists of spans are tagging.
-        epochs: how often each row is seen; None: by the number of rows.
-        learning_rate: its peak, taken as it is; None: by the model's width.
+            dict of columns; a list of dicts. A tagger also takes Label Studio's JSON, CoNLL's
+            columns or spaCy's .spacy; a span is `[start, end, label]` in characters, or a dict.
+        text: name of the column of texts, or two names for pairs. None finds it by its name, or
+            takes the only column that is possible; else an error lists the columns.
+        label: name of the column of labels or spans, or names of several columns of 0 and 1, one
+            for each label. None finds it as for `text`.
+        valid: share of the rows to hold out, or a table of rows to measure on. None holds out a
+            tenth of 200 rows or more, and uses cross-validation for fewer. Held-out rows choose
+            nothing. With at most 2,000 rows, those of `table` are learnt at the end.
+        model: name or path of the model to start from; also one that `fit` made.
+        output: folder to write: a new one, an empty one, or one that `fit` made. Its README.md
+            holds the scores. None writes nothing; the `save` of the model does.
+        task: "classification", "regression", "multi_label" or "tagging". None decides by the
+            labels. Numbers are a regression, unless they are whole and at most 20 are different:
+            these are classes. Several labels a text are lists, the text of lists that pandas writes
+            into a CSV, or dicts of labels with truth values. Lists of spans are tagging.
+        epochs: passes over the rows; None: by the number of rows.
+        learning_rate: its peak, without scaling; None: by the model's width.
         batch_size: rows of an update; None: by the number of rows.
         max_length: tokens that are learnt of a text; None: by the number of rows.
-        minutes: of two cores' work that choosing and learning may take; None: two, and with more
-            than 2,000 rows as many as they need.
-        balance: count rare classes as much as frequent ones. More of them are found; probabilities
-            are then those of a world in which all classes are as frequent.
+        minutes: limit of the work, for choosing and learning, in minutes of two cores. None is two
+            minutes, and no limit with more than 2,000 rows.
+        balance: give rare classes the same weight as frequent ones. The model finds more of them;
+            its probabilities are those of a world with equally frequent classes.
         pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
-        trials: rates and numbers of epochs to try by cross-validation; None: none but ours.
+        trials: number of other learning rates and epochs to try by cross-validation; None: 0.
         seed: the same table, model, options and seed give the same model.
-        separator: between the labels in a cell of text, such as ","; None: a text is one label.
-        header: whether the first row of a CSV or TSV names its columns; else they are called "1",
-            "2", ....
-        progress: whether to show a bar; None: if a person looks at a terminal.
+        separator: text between the labels of a cell, such as ","; None: a cell is one label.
+        header: whether the first row of a CSV or TSV has the names of its columns; False names them
+            "1", "2", ....
+        progress: show a progress bar; None: in a terminal.
+
+    Returns:
+        The model. Its `classify` or `tag` uses the new head. Its `fitted` holds the choice, the
+        scores, and each row that was judged.
 
     Returns:
         The model; `classify`, or `tag`, asks its new head. Its `fitted` holds what was chosen, the
         scores, and each row that was judged.
 
     Raises:
-        RobertaHubError: a table, column, row or folder that cannot be used; the message says which.
+        RobertaHubError: a table, column, row or folder cannot be used; the message says which.
         KeyboardInterrupt: Ctrl-C; no files remain.
 
     Example:
