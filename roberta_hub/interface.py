@@ -656,7 +656,7 @@ class RobertaHubInterface(nn.Module):
         topk: int | None = None,
         **options: Unpack[Options],
     ) -> Answer | list[Answer] | list[list[Answer]]:
-        """Find the stretch of the context that answers the question (SQuAD's task).
+        """Find the span of the context that answers the question (SQuAD's task).
 
         A context that is too long for the model is read in windows.
 
@@ -666,8 +666,8 @@ class RobertaHubInterface(nn.Module):
             head: name of a span head. None asks the model's own head, else the only one.
             max_answer_tokens: length of the longest answer, in tokens.
             no_answer: True answers "" where the head prefers `<s>` (SQuAD 2); False always gives a
-                stretch of the context.
-            topk: number of answers, no two of the same stretch; None: the best by itself.
+                span of the context.
+            topk: number of answers, all of different spans; None: only the best, without a list.
             options: batch_tokens, progress, truncate, stride; see `features`. `stride` is 128
                 unless given; `truncate=True` reads the first window only.
 

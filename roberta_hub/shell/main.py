@@ -24,7 +24,7 @@ VERBS_BY_SECTION = {
         "fill-mask": "the most probable words for <mask>",
         "similar": "the texts of a file that are nearest to yours",
         "tag": "names, places and other labelled spans",
-        "answer": "the stretch of a text that answers a question",
+        "answer": "the span of a text that answers a question",
         "choose": "the best of several options",
         "rank": "how well a text answers a query, by a cross-encoder",
         "score": "how natural a text is",

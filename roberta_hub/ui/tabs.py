@@ -248,7 +248,7 @@ def _answer(roberta: RobertaHubInterface) -> Iterator[Tab]:
         yield Tab(
             "answer" + suffix,
             "Questions" + suffix,
-            "The stretch of a text that answers a question.",
+            "The span of a text that answers a question.",
             (Field("Question"), Field("Text", 5)),
             (("Who wrote it?", "Ada Lovelace wrote the first program in 1843."),),
             call,

@@ -148,7 +148,7 @@ def _answer_format(settings: Settings) -> AnswerFormat:
 
 ANSWER: Question[Any, list[Any]] = Question(
     name="answer",
-    help="""Find the stretch of a text that answers a question; the pairs are question and context.
+    help="""Find the span of a text that answers a question; the pairs are question and context.
 
     The answer is "" where the text does not say it. It takes a model with a span head:
     `roberta-hub train finetune=squad` trains one.

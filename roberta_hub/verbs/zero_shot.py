@@ -39,11 +39,11 @@ def answers(
 
 ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
     name="zero_shot",
-    help="""Give each text one of your own labels, which nothing was trained on.
+    help="""Give each text one of your own labels, without training.
 
     A head for natural-language inference judges whether the text entails the hypothesis, and
-    sentence vectors which label is near. The answer has the label, its probability `score`, and the
-    `scores` of all labels.
+    sentence vectors say which label is near. The answer has the label, its probability `score`,
+    and the `scores` of all labels.
     """,
     examples=(
         'roberta-hub zero-shot "I was charged twice." --labels billing,delivery,praise',

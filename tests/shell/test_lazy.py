@@ -112,7 +112,7 @@ def test_each_verb_is_a_command_in_a_file_of_the_shell(name: str) -> None:
         (["predict"], "no verb 'predict'; there is classify (a label for each text or pair, or"),
         (["encode"], "embed (one vector for each text), and tokens (the pieces and ids"),
         (["sentiment-analysis"], "by a head trained for it), and zero-shot (a label of your own"),
-        (["qa"], "there is answer (the stretch of a text that answers a question)"),
+        (["qa"], "there is answer (the span of a text that answers a question)"),
         (["Unmask"], "there is fill-mask (the most probable words for <mask>)"),
         (["summarize"], "no verb 'summarize'; RoBERTa reads text and writes none"),
     ],
