@@ -269,7 +269,7 @@ class RobertaHubInterface(nn.Module):
 
     @property
     def bpe(self) -> Any:
-        """What cuts texts into pieces. Another engine may take its place: texts go through it then.
+        """The tokenizer of texts into pieces; you can set another one.
 
         It is one of `text/pieces.py`, or any object with fairseq's `encode` and `decode`.
         """
@@ -297,7 +297,7 @@ class RobertaHubInterface(nn.Module):
 
     @property
     def args(self) -> ReadOnlyArguments:
-        """The model's arguments under fairseq's names, as its hub of 2019 has them; to read."""
+        """The model's arguments under fairseq's names, as its hub of 2019 has them; read-only."""
         arguments: ReadOnlyArguments = self.model.args  # type: ignore[assignment]  # not Tensor
         return arguments
 
@@ -419,7 +419,7 @@ class RobertaHubInterface(nn.Module):
     def predict_proba(
         self, texts: str | Texts, head: str | None = None, **options: Unpack[Options]
     ) -> Tensor:
-        """Compute the probability of each label of a head, as `classify` says them.
+        """Compute the probability of each label of a head, as `classify` gives it.
 
         Args:
             texts: one str, or many; see the class.
@@ -832,7 +832,7 @@ class RobertaHubInterface(nn.Module):
     def replaced(
         self, texts: str | Texts, **options: Unpack[Options]
     ) -> list[list[float]] | list[float]:
-        """Probability of each piece that it was replaced.
+        """Compute for each piece of a text the probability that it was replaced.
 
         ELECTRA's discriminators are trained to find the pieces that a generator has put in (Clark
         et al. 2020, section 2); a piece of more than 0.5 does not belong in its text.
@@ -942,7 +942,7 @@ class RobertaHubInterface(nn.Module):
     def similarity(
         self, a: str | Texts | Tensor, b: str | Texts | Tensor, **options: Unpack[Options]
     ) -> Tensor:
-        """Compare each of some texts with each of some others.
+        """Compare each text of one list with each text of another.
 
         Args:
             a: texts, or vectors of `embed`; one str, or a vector (C,), makes one row.
@@ -1546,7 +1546,7 @@ class RobertaHubInterface(nn.Module):
         opset: int = 18,
         check: bool = True,
     ) -> Exported:
-        """Write one answer of the model for other runtimes, and compare what was written.
+        """Write the model with one output for other runtimes, and compare the file with the model.
 
         The file takes batches of any size, of 2 ids or more a row: `input_ids` and
         `attention_mask`, (B, T) int64, padded on either side; and `token_type_ids` where the model
@@ -1667,7 +1667,7 @@ class RobertaHubInterface(nn.Module):
         rstrip: bool = False,
         single_word: bool = False,
     ) -> int:
-        """Add words that are always one token each in a text, as markers are.
+        """Add words that are always one token in a text, such as markers.
 
         The vocabulary, the embedding table and the output of the language model grow together. The
         row of a new id is the mean of the others and noise, N(0, 0.02), of a seed of its own, so

@@ -497,7 +497,7 @@ def _listed(names: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotSettings:
-    """By which way a model labels best, and the constants that make its scores probabilities.
+    """How a model labels best, and the constants that turn its scores into probabilities.
 
     The defaults are those of roberta.tiny's vectors, all-MiniLM-L6-v2's, and serve models of their
     kind that say nothing.

@@ -1,4 +1,4 @@
-"""The blocks of docs/guides/libraries.md run as they stand, and do what the page says."""
+"""The blocks of docs/guides/libraries.md run as they are, and print what the page says."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from scripts import TOOLS, load_script
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/guides/libraries.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"^## (.+?)$.*?^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+ANSWERS = load_script(TOOLS / "answers.py")
 NEEDS = {
     "pandas": ("pandas",),
     "polars": ("polars",),
@@ -102,4 +104,7 @@ def test_a_recipe_runs(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {"__name__": "recipe"}
     exec(compile(BLOCKS[name], f"docs/guides/libraries.md, {name}", "exec"), names)
-    CHECKS[name](names, capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    shown = re.findall(r"^# (.*\n)", BLOCKS[name], re.MULTILINE)
+    assert ANSWERS.same("".join(shown), printed, 0.02)
+    CHECKS[name](names, printed)

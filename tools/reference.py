@@ -374,17 +374,17 @@ API = {
         ("fit", "RobertaClassifier"),
     ),
     "compare": (
-        "Beside another model",
+        "Compare with another model",
         "The guide: [is it right?](../../guides/verify.md)",
         ("verify", "compare"),
     ),
     "evaluate": (
-        "What it is worth",
+        "Evaluate",
         "The guide: [evaluation](../../guides/evaluate.md).",
         ("evaluate", "as_mteb"),
     ),
     "lakes": (
-        "Lakes of text",
+        "Lakes (files of texts)",
         "`from roberta_hub import scale`. What a lake promises: [lakes](../lakes.md).",
         ("scale.lake", "scale.Verb", "scale.status", "scale.Report", "scale.Status"),
     ),

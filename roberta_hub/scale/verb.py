@@ -66,7 +66,7 @@ _schemas: dict[str, Any] = {}
 
 
 class Verb:
-    """Answers each row of a table, in whatever process it is called.
+    """Answers each row of a table, in any process.
 
     It holds names only and pickles to less than 1 kB, so an engine can send it anywhere: Ray Data's
     `map_batches` and Spark's `mapInArrow` take it as it is. A process loads
