@@ -105,6 +105,6 @@ def test_a_recipe_runs(
     names: dict[str, Any] = {"__name__": "recipe"}
     exec(compile(BLOCKS[name], f"docs/guides/libraries.md, {name}", "exec"), names)
     printed = capsys.readouterr().out
-    shown = re.findall(r"^# (.*\n)", BLOCKS[name], re.MULTILINE)
-    assert ANSWERS.same("".join(shown), printed, 0.02)
+    shown = "".join(re.findall(r"^# (.*\n)", BLOCKS[name], re.MULTILINE))
+    assert not shown or ANSWERS.same(shown, printed, 0.02)
     CHECKS[name](names, printed)
