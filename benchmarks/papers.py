@@ -71,9 +71,9 @@ class Scale:
     held_out: int = 60_000
     """Words of the held-out articles."""
     vocabulary: int = 8_192
-    seconds: int = 1_700
+    seconds: int = 1_200
     """Processor time of an arm's updates."""
-    stages: int = 5
+    stages: int = 4
     measured: int = 12
     """Updates that are measured, after as many that are not."""
     minimal_pairs: int | None = None
@@ -152,7 +152,7 @@ def settings(arm: str, seed: int, scale: Scale, output: Path, updates: int) -> l
         "batch.max_tokens=4096",
         "batch.update_freq=1",
         "loop.evaluate_every=0",
-        "loop.precision=no",
+        "loop.precision=bf16",
         "loop.progress=false",
     ]
 

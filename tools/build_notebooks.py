@@ -46,7 +46,7 @@ def read_script(script: Path) -> NotebookNode:
     return notebook
 
 
-def execute(notebook: NotebookNode, folder: Path = FOLDER, timeout: int = 300) -> NotebookNode:
+def execute(notebook: NotebookNode, folder: Path = FOLDER, timeout: int = 900) -> NotebookNode:
     """Run all cells in a fresh kernel that starts in `folder`, and normalize what comes out.
 
     Raises:
