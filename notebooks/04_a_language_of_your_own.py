@@ -56,24 +56,24 @@ folder = Path(temporary.name)
 # !cd {folder} && {sys.executable} -m roberta_hub vocabulary learnt.txt --size 8000 --output pieces
 
 # %%
-# !{sys.executable} -m roberta_hub tokens -m {folder}/pieces "self.assertEqual(len(items), 2)"
-# !{sys.executable} -m roberta_hub tokens "self.assertEqual(len(items), 2)"
+# !NO_COLOR=1 {sys.executable} -m roberta_hub tokens -m {folder}/pieces "self.assertEqual(len(items), 2)"
+# !NO_COLOR=1 {sys.executable} -m roberta_hub tokens "self.assertEqual(len(items), 2)"
 
 # %% [markdown]
 # Above, the pieces of this language; below, English's. Fewer pieces mean longer texts in the same time.
 #
 # ## Its model
 #
-# A small RoBERTa of four layers. `start=informed` makes the first weights from which pieces stand together in the text, so a few minutes are
+# A small RoBERTa of three layers. `pretrain=tiny` makes the first weights from which pieces stand together in the text, so a few minutes are
 # enough. A bar shows how far it is.
 
 # %%
-settings = {"pretrain": "tiny", "data.vocabulary": "pieces", "data.train": "learnt.txt"}
-settings |= {"data.valid": "unseen.txt", "output": "run", "loop.evaluate_every": 100}
-settings |= {"loop.max_updates": 500, "optimizer.total_updates": 500, "optimizer.lr": 2e-3}
-settings |= {"optimizer.warmup_updates": 50, "loop.precision": '"no"'}
+shape = {"embed_dim": 192, "ffn_dim": 768, "num_layers": 3, "num_heads": 3}
+settings = {"data.vocabulary": "pieces", "data.train": "learnt.txt", "data.valid": "unseen.txt"}
+settings |= {"loop.max_updates": 1000, "optimizer.total_updates": 1000, "optimizer.lr": 3e-3}
+settings |= {f"architecture.{name}": value for name, value in shape.items()}
 command = " ".join(f"{name}={value}" for name, value in settings.items())
-# !cd {folder} && {sys.executable} -m roberta_hub train {command}
+# !cd {folder} && {sys.executable} -m roberta_hub train pretrain=tiny output=run {command}
 
 # %%
 import csv

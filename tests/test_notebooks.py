@@ -178,3 +178,9 @@ def test_printed_lines_are_joined() -> None:
 def test_bars_are_seen_by_who_runs_it_alone(text: str, kept: bool) -> None:
     bar = nbformat.v4.new_output("stream", name="stderr", text=text)
     assert bool(builder.normalize(one_cell(bar)).cells[0].outputs) == kept
+
+
+def test_bars_of_a_command_are_left_out_of_its_output() -> None:
+    text = "\r  0%| | 0/3 [00:00<?]\r100%|█| 3/3 [00:00<00:00]\r\n12:00:01 saved\r\ndone\r\n 2 a\r\n"
+    assert builder.without_progress(text) == "done\n 2 a\n"
+    assert builder.without_progress("a\n\n5%| b]\n") == "a\n\n5%| b]\n"

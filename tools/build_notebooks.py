@@ -34,6 +34,8 @@ METADATA = {
 # An absolute path of two parts or more, on any system, or the address of an object.
 _OF_A_MACHINE = re.compile(r"(?<![\w.:/])/[\w.~-]+/[\w.~-]+|\b[A-Za-z]:\\\w|\bat 0x[0-9a-f]+")
 
+_OF_A_RUN = re.compile(r"%\|.*[|\]]|^\s*\d\d:\d\d:\d\d ")
+
 
 def read_script(script: Path) -> NotebookNode:
     """The notebook of a percent script, without outputs."""
@@ -93,11 +95,22 @@ def normalize(notebook: NotebookNode) -> NotebookNode:
                 before.text += output.text
             else:
                 joined.append(output)
+        for output in joined:
+            if output.output_type == "stream" and output.name == "stdout":
+                output.text = without_progress(output.text)
             if "image/png" in (data := output.get("data", {})):
                 data["image/png"] = fewer_colours(data["image/png"])
         if cell.cell_type == "code":
             cell.outputs = [output for output in joined if not is_progress(output)]
     return notebook
+
+
+def without_progress(text: str) -> str:
+    """Drop the bars and timed lines of a command that a cell ran; they differ in every run."""
+    if "\r" not in text:
+        return text
+    parts = re.split(r"(?<=[\r\n])", text.replace("\r\n", "\n"))
+    return "".join(part for part in parts if part.strip() and not _OF_A_RUN.search(part))
 
 
 def is_progress(output: NotebookNode) -> bool:
