@@ -171,7 +171,7 @@ def test_printed_lines_are_joined() -> None:
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("\r  0%|          | 0/3 [00:00<?]\r100%|██████████| 3/3 [00:00<00:00]\n", False),
+        ("\r  0%|          | 0/3 [<?]\r100%|██████████| 3/3 [00:00<00:00]\n", False),
         ("50%|█████     | 1/2\nUserWarning: careful\n", True),
     ],
 )
@@ -181,6 +181,6 @@ def test_bars_are_seen_by_who_runs_it_alone(text: str, kept: bool) -> None:
 
 
 def test_bars_of_a_command_are_left_out_of_its_output() -> None:
-    text = "\r  0%| | 0/3 [00:00<?]\r100%|█| 3/3 [00:00<00:00]\r\n12:00:01 saved\r\ndone\r\n 2 a\r\n"
+    text = "\r  0%| | 0/3 [<?]\r100%|█| 3/3 [00:00<00:00]\r\n12:00:01 saved\r\ndone\r\n 2 a\r\n"
     assert builder.without_progress(text) == "done\n 2 a\n"
     assert builder.without_progress("a\n\n5%| b]\n") == "a\n\n5%| b]\n"
