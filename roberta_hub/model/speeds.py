@@ -35,7 +35,7 @@ SPEED_TABLE = (
     Speeds(
         "CPU with AVX512-VNNI and AVX512-BF16",
         frozenset({"avx512_vnni", "avx512_bf16"}),
-        {"int8": 3.2, "bfloat16": 1.8},
+        {"int8": 3.1, "bfloat16": 1.7},
         "benchmarks/results/speed_corpus_base_zen_4.md",
     ),
     Speeds(
@@ -67,6 +67,6 @@ def measured_speeds(there: frozenset[str]) -> Speeds:
     Example:
         >>> zen4 = frozenset({"avx2", "avx512f", "avx512_vnni", "avx512_bf16"})
         >>> measured_speeds(zen4).times
-        {'int8': 3.2, 'bfloat16': 1.8}
+        {'int8': 3.1, 'bfloat16': 1.7}
     """
     return next(row for row in SPEED_TABLE if row.needs <= there)

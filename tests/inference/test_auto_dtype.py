@@ -61,7 +61,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, machine: CPU) -> None:
     ("machine", "int8", "bfloat16"),
     [
         (AMX, 2.5, 1.8),
-        (ZEN_4, 3.2, 1.8),
+        (ZEN_4, 3.1, 1.7),
         (CASCADE_LAKE, 1.5, 0.4),
         (ALDER_LAKE, None, None),
         (HASWELL, 2.0, None),
@@ -248,7 +248,7 @@ def test_optimize_says_once_what_bfloat16_would_give(
     for dtype in ("bfloat16", "int8", "auto"):
         assert said_by(lambda dtype=dtype: roberta.optimize(dtype)) == []
     (warning,) = said_by(lambda: roberta.optimize())
-    assert "bfloat16 is about 1.8 times" in str(warning.message)
+    assert re.search(r"bfloat16 is about 1\.[78] times", str(warning.message))
     assert 'optimize("auto")' in str(warning.message) and warning.filename == __file__
     assert str(roberta.optimized) == "float32, prepacked"  # it stays exact
     assert said_by(roberta.optimize) == []
