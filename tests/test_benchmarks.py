@@ -52,8 +52,7 @@ def test_limits_are_below_what_the_committed_tables_measured() -> None:
                 found[f"ONNX Runtime{kind}"] / found[f"roberta_hub{kind}"]
             )
     for what, ratio in measured.items():
-        # The lower of two runs: peers scatter by a sixth, and in one of them by a fifth.
-        assert 0.75 * said[what] < ratio < 1.01 * said[what], what
+        assert ratio == pytest.approx(said[what], rel=0.01), what
         for kind in KINDS:
             assert guard.limits(kind)[what] < said[what], (what, kind)
 
@@ -244,9 +243,8 @@ def test_the_ceiling_counts_what_the_head_needs(small: Any) -> None:
     head = 2 * len(pairs) * config.embed_dim * 3
     assert counted + head == linear
     roberta.eval()
-    share = costs.shares(roberta, pairs, 1)
-    assert share["pairs"] == 2
-    assert share["plain"]["share_of_ceiling"] > 0  # a busy machine says anything above
+    share = costs.shares(roberta, pairs, 9)  # the median: a busy machine delays single rounds
+    assert share["pairs"] == 2 and 0 < share["plain"]["share_of_ceiling"] < 2
 
 
 def test_the_older_model_is_committed() -> None:

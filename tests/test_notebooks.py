@@ -171,7 +171,7 @@ def test_printed_lines_are_joined() -> None:
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("\r  0%|          | 0/3 [<?]\r100%|██████████| 3/3 [00:00<00:00]\n", False),
+        ("\r  0%|          | 0/3 [00:00<?]\r100%|██████████| 3/3 [00:00<00:00]\n", False),
         ("50%|█████     | 1/2\nUserWarning: careful\n", True),
     ],
 )

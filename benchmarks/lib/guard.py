@@ -12,14 +12,13 @@ corpus peers scatter by a sixth from run to run (ONNX Runtime in int8: 2,239 to 
 second), where we scatter by a twentieth."""
 MEASURED: dict[str, dict[str, float]] = {
     "AMD Zen 4": {
-        # results/speed_corpus_base_zen_4.md, the lower of two runs: 983 texts on 23 November and
-        # 583 on the 27th. transformers computes padding too: over its sdpa 1.60 times as fast at
-        # 1.08 slots a token
-        "corpus: transformers, a slot": 1.60 / 1.08,
-        "corpus: ONNX Runtime": 1.31,
+        # results/speed_corpus_base_zen_4.md: 583 texts in three rounds. transformers computes
+        # padding too: over its sdpa 2.10 times as fast at 1.11 slots a token
+        "corpus: transformers, a slot": 2.10 / 1.11,
+        "corpus: ONNX Runtime": 1.39,
         "corpus: ONNX Runtime, int8": 1.50,
         "corpus: our float32, int8": 3.13,
-        "corpus: our plain": 1.24,
+        "corpus: our plain": 1.37,
         # results/speed_text_zen_4.md: medians of 15 rounds
         "16 tokens: our plain": 2.72,
         "48 tokens: our plain": 2.04,

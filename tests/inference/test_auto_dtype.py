@@ -237,9 +237,9 @@ def said_by(call: Any) -> list[warnings.WarningMessage]:
 
 
 @runs_all
-@pytest.mark.parametrize("fast", [AMX, ZEN_4], ids=["AMX", "Zen 4"])
+@pytest.mark.parametrize(("fast", "times"), [(AMX, 1.8), (ZEN_4, 1.7)], ids=["AMX", "Zen 4"])
 def test_optimize_says_once_what_bfloat16_would_give(
-    roberta: RobertaHubInterface, fast: CPU, monkeypatch: pytest.MonkeyPatch
+    roberta: RobertaHubInterface, fast: CPU, times: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for machine in (CASCADE_LAKE, ALDER_LAKE, HASWELL):
         pretend(monkeypatch, machine)
@@ -248,7 +248,7 @@ def test_optimize_says_once_what_bfloat16_would_give(
     for dtype in ("bfloat16", "int8", "auto"):
         assert said_by(lambda dtype=dtype: roberta.optimize(dtype)) == []
     (warning,) = said_by(lambda: roberta.optimize())
-    assert re.search(r"bfloat16 is about 1\.[78] times", str(warning.message))
+    assert f"bfloat16 is about {times} times" in str(warning.message)
     assert 'optimize("auto")' in str(warning.message) and warning.filename == __file__
     assert str(roberta.optimized) == "float32, prepacked"  # it stays exact
     assert said_by(roberta.optimize) == []
