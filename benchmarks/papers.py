@@ -1,6 +1,6 @@
 """Pre-trains one small model under the choices that the papers compare, for equal time.
 
-    python benchmarks/papers.py                  # goes on where it was; five hours on two cores
+    python benchmarks/papers.py                  # goes on where it was; two hours on two cores
     python benchmarks/papers.py --minutes 60     # begins no stage after that
     python benchmarks/papers.py --quick          # whether it works, three minutes; writes no result
 
@@ -71,7 +71,7 @@ class Scale:
     held_out: int = 60_000
     """Words of the held-out articles."""
     vocabulary: int = 8_192
-    seconds: int = 1_200
+    seconds: int = 600
     """Processor time of an arm's updates."""
     stages: int = 4
     measured: int = 12

@@ -154,7 +154,7 @@ def fit(
     from roberta_hub.train.fitting.model_folder import check_output
     from roberta_hub.train.fitting.tag_examples import read_tag_examples
     from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
-    from roberta_hub.train.reports import duration
+    from roberta_hub.train.reports import duration, fitting, on_stderr, updates
 
     def say(summary: str) -> None:
         for line in summary.splitlines():
@@ -192,7 +192,8 @@ def fit(
         ready = prepare_classifier(found, model=model, output=output, options=options)
         following = _next(output, pair=len(found.columns) == 2)
     say(ready.summary())
-    fitted = ready.train().fitted
+    with on_stderr(fitting, updates):
+        fitted = ready.train().fitted
     say(f"done in {duration(fitted.seconds)}")
     if fitted.choice:
         say(fitted.choice.summary())

@@ -17,7 +17,8 @@ from roberta_hub.show.colours import GREY, Colour
 from roberta_hub.show.markup import harmless
 
 SHEET_WIDTH = 520.0
-"""Of a sheet, about the column of a notebook."""
+"""Of a full sheet, about the column of a notebook. A picture ends where its content does."""
+LEAST_SHEET_WIDTH = 200.0
 SHEET_MARGIN = 10.0
 TEXT_SIZE = 10.0
 """Of text."""
@@ -68,6 +69,8 @@ class Sheet:
         self._marks: list[Callable[[Any], None]] = []
         self.y = SHEET_MARGIN
         self.left, self.right = SHEET_MARGIN, SHEET_WIDTH - SHEET_MARGIN
+        self._reached = LEAST_SHEET_WIDTH - SHEET_MARGIN
+        """How far to the right anything is drawn; what is beyond it is no part of the picture."""
 
     def width_of(self, text: str, size: float = TEXT_SIZE, *, bold: bool = False) -> float:
         """Tell how wide a text is."""
@@ -119,6 +122,9 @@ class Sheet:
         where = {"rotation": 90, "va": "bottom"} if turned else {"va": "baseline"}
         baseline = y if turned else y + size * 1.05
         written = harmless(text)
+        width = size if turned else self.width_of(written, size, bold=bold)
+        share = 1.0 if align == "left" else 0.5 if align == "center" or turned else 0.0
+        self._reached = max(self._reached, x + share * width)
         # A dollar sign would begin a formula.
         style = {"ha": align, "parse_math": False, "color": "#555555" if quiet else "#000000"}
         self._marks.append(
@@ -150,6 +156,7 @@ class Sheet:
             dotted: whether a dotted line runs along its lower edge.
         """
         y, fill = self.y + below, tuple(part / 255 for part in colour)
+        self._reached = max(self._reached, x + width)
 
         def draw(axes: Any) -> None:
             from matplotlib.patches import FancyBboxPatch
@@ -171,6 +178,7 @@ class Sheet:
     ) -> None:
         """Fill a square with cells, the stronger the higher their level (0 to 1)."""
         y = self.y
+        self._reached = max(self._reached, x + size)
 
         def draw(axes: Any) -> None:
             cells = [[(*(part / 255 for part in colour), cell) for cell in row] for row in levels]
@@ -193,13 +201,13 @@ class Sheet:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        height = self.y + SHEET_MARGIN
-        figure = Figure(figsize=(SHEET_WIDTH / 72, height / 72), dpi=_DPI, facecolor="white")
+        width, height = min(self._reached + SHEET_MARGIN, SHEET_WIDTH), self.y + SHEET_MARGIN
+        figure = Figure(figsize=(width / 72, height / 72), dpi=_DPI, facecolor="white")
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
         for mark in self._marks:
             mark(axes)
-        axes.set(xlim=(0, SHEET_WIDTH), ylim=(height, 0), aspect="auto")
+        axes.set(xlim=(0, width), ylim=(height, 0), aspect="auto")
         axes.axis("off")
         file = io.BytesIO()
         with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """Reports on a run: messages of the logger "roberta_hub" while it works, a `Report` at its end.
 
-The logger is silent unless a program configures `logging`; the command shows the messages on stderr
-(`on_stderr`).
+The loggers are silent unless a program configures `logging`; the commands show messages on stderr
+(`on_stderr`). `fit` trains several times, so it shows its own messages and those about long trainings.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from typing import Any
 from roberta_hub.terminal import bar_class, clean
 
 logger = logging.getLogger("roberta_hub")
+updates = logging.getLogger("roberta_hub.updates")
+"""Messages about the updates of a training that goes on for longer than `MESSAGE_SECONDS`."""
+fitting = logging.getLogger("roberta_hub.fit")
+"""Messages about the methods that `fit` compares."""
 MESSAGE_SECONDS = 30.0
 """Seconds between messages about the updates."""
 
@@ -75,10 +79,11 @@ class Messages:
         now = time.monotonic()
         if now - self.began < self.last + MESSAGE_SECONDS:
             return
+        channel = logger if self.last < 0 else updates
         self.last = now - self.began
         update = row["update"]
         left = (now - self.began) / max(update - self.first, 1) * max(self.end - update, 0)
-        logger.info(
+        channel.info(
             "update %s of %s, epoch %s: loss %.4g, learning rate %.3g, %s tokens/s, %s left",
             f"{update:,}",
             f"{self.end:,}",
@@ -170,14 +175,21 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def on_stderr() -> Iterator[None]:
-    """Show the logger's messages on stderr inside the block, each with its time of day."""
-    handler, level = _Lines(), logger.level
+def on_stderr(*loggers: logging.Logger) -> Iterator[None]:
+    """Show messages on stderr inside the block, each with its time of day.
+
+    Args:
+        loggers: whose messages; none: all of this package's.
+    """
+    shown = loggers or (logger,)
+    handler, levels = _Lines(), [one.level for one in shown]
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    for one in shown:
+        one.addHandler(handler)
+        one.setLevel(logging.INFO)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+        for one, level in zip(shown, levels, strict=True):
+            one.removeHandler(handler)
+            one.setLevel(level)

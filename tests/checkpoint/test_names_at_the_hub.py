@@ -437,6 +437,16 @@ def test_offline_and_not_in_the_cache(tmp_path: Path, hub: HubServer, bert: Path
     assert load(tmp_path, hub, NAME)["digest"] == digest_of(bert), "what is lost is fetched again"
 
 
+def test_a_folder_that_lacks_what_was_named_is_said(tmp_path: Path, hub: HubServer) -> None:
+    """A path that is not there looks like the name of a model."""
+    (tmp_path / "run").mkdir()
+    unreachable = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    for env in ({}, {"HF_HUB_OFFLINE": "1"}, unreachable):
+        said = load(tmp_path, hub, "run/best", env=env)
+        assert said["text"].startswith("the folder run has no best; ")
+        assert "the folder" not in load(tmp_path, hub, "nobody/best", env=env)["text"]
+
+
 # ---- without the extra, and how light it is ----
 
 

@@ -16,6 +16,7 @@ from small_models import assert_close, small_roberta
 from roberta_hub import Answer, RobertaHubInterface
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.show.display import Display, ShownList
+from roberta_hub.show.sheet import LEAST_SHEET_WIDTH
 from roberta_hub.terminal import width_of
 from roberta_hub.verbs.fill_mask import view_one as filled_words
 
@@ -385,6 +386,9 @@ def test_pictures_are_whole(roberta: RobertaHubInterface, tmp_path: Any) -> None
         for side in (pixels[:edge], pixels[-edge:], pixels[:, :edge], pixels[:, -edge:]):
             assert bool((side == 1).all()), name
         assert float(pixels.mean()) < 1
+        drawn = (pixels < 1).any(axis=(0, 2)).nonzero()[0]
+        least = LEAST_SHEET_WIDTH / 72 * 192
+        assert pixels.shape[1] - drawn[-1] < 50 or pixels.shape[1] < least + 1, name
 
 
 def test_a_picture_that_cannot_be_made_or_written(

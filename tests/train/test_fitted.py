@@ -127,6 +127,8 @@ def test_the_card_tells_the_ways_and_what_they_reached() -> None:
     assert "It began as roberta.tiny" in text and "All of it took 12 s, with roberta_hub" in text
     for words in ("calibrated", "balanced world", "thresholds"):
         assert words not in text
+    assert text.index("## Scores") < text.index("ECE (expected calibration error) is")
+    assert "expected" not in carded(made("regression"))
 
 
 def test_the_card_tells_what_probabilities_mean() -> None:
@@ -135,7 +137,7 @@ def test_the_card_tells_what_probabilities_mean() -> None:
     assert "those of a balanced world" in carded(made(), balance=True)
     told = dataclasses.replace(made("multi_label"), thresholds={"bad": 0.25, "ok": 0.5})
     text = carded(told)
-    assert "is at or over: bad 0.25, ok 0.5.\n" in text
+    assert text.index("## Scores") < text.index("is at or over: bad 0.25, ok 0.5.\n")
     assert "there a label begins at 0.5" in text
 
 

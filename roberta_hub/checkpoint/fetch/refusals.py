@@ -5,6 +5,7 @@ This module is imported only after huggingface_hub itself; see `repositories.py`
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from huggingface_hub import constants, errors, get_token
@@ -108,8 +109,8 @@ def not_in_cache(name: str, variable: str, lacks: str = "") -> DownloadError:
     """
     what = f"of {name}, {lacks} is not" if lacks else f"{name} is not"
     return DownloadError(
-        f"{what} in the cache {constants.HF_HUB_CACHE}, and {variable} forbids asking for it; "
-        f"unset {variable}, or point HF_HOME at a cache that has it, {MANUAL_REMEDY}"
+        f"{_if_a_path(name)}{what} in the cache {constants.HF_HUB_CACHE}, and {variable} forbids "
+        f"asking for it; unset {variable}, or point HF_HOME at a cache that has it, {MANUAL_REMEDY}"
     )
 
 
@@ -120,7 +121,7 @@ def _not_found(name: str, hub: str) -> UnknownNameError:
     hint = f"; did you mean {near}?" if near and name not in near else ""
     yours = "your token does not open it" if get_token() else _LOGIN
     return UnknownNameError(
-        f"no path {name!r} here, and {hub} has no model of that name{hint}",
+        f"{_if_a_path(name)}no path {name!r} here, and {hub} has no model of that name{hint}",
         remedy=Remedy(f"if it is private or gated, {yours}"),
     )
 
@@ -151,10 +152,16 @@ def _answered(error: errors.HfHubHTTPError, name: str, hub: str) -> RobertaHubEr
 
 def _unreachable(error: BaseException, name: str, hub: str) -> DownloadError:
     return DownloadError(
-        f"{name} cannot be fetched: {urlsplit(hub).netloc} cannot be reached ({_reason(error)}), "
-        f"and the cache {constants.HF_HUB_CACHE} does not have it. Check the network; HTTPS_PROXY "
-        f"and HF_ENDPOINT lead elsewhere, {MANUAL_REMEDY}"
+        f"{_if_a_path(name)}{name} cannot be fetched: {urlsplit(hub).netloc} cannot be reached "
+        f"({_reason(error)}), and the cache {constants.HF_HUB_CACHE} does not have it. Check the "
+        f"network; HTTPS_PROXY and HF_ENDPOINT lead elsewhere, {MANUAL_REMEDY}"
     )
+
+
+def _if_a_path(name: str) -> str:
+    """Say what a folder lacks, where the owner of a model is the name of a folder here."""
+    folder, _, last = name.partition("/")
+    return f"the folder {folder} has no {last}; " if Path(folder).is_dir() else ""
 
 
 def _reason(error: BaseException) -> str:

@@ -71,6 +71,7 @@ from roberta_hub.train.fitting.split import folds, group_duplicates
 from roberta_hub.train.fitting.trials import list_trials, trial_name
 from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
 from roberta_hub.train.metrics import spearman
+from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning
 from roberta_hub.train.tasks.trained_head import seeded
@@ -423,6 +424,7 @@ class _Table:
             rows = [self.examples.train[i] for i in best.rows]
         doubted = self._doubtful([best, *found], answers if self.examples.valid else [])
         if self._holds_out or not self.examples.valid:
+            fitting.info("%s: learns all %s rows", best.way.name, f"{len(self.every):,}")
             best.way.learn(self.every)
         if not kept:
             self.finish(divisor, least)
@@ -460,7 +462,7 @@ class _Table:
         ways += left_out
         top = measure_of(best, rows, learner)
         why = (
-            f"the best of {len(found)} by cross-validation"
+            f"{_best_of(found)}, by cross-validation"
             if len(found) > 1
             else f"{left_out[0].name} was {left_out[0].why_not}"
         )
@@ -646,6 +648,15 @@ def _scale(rows: Sequence[LabelledText]) -> tuple[float, float]:
             "little for a model's float32; subtract a number from all of them, or multiply them"
         )
     return mean, deviation
+
+
+def _best_of(found: Sequence[MethodAnswers]) -> str:
+    """Say among how many ways the best was taken; what learns nothing is no way to learn."""
+    if len(found) > 2:
+        return f"the best of {len(found)} ways"
+    if found[0].way.name == METHOD_AS_IS:
+        return "better than the model as it is"
+    return "the better of two ways to learn"
 
 
 def _score(value: float, task: str) -> str:

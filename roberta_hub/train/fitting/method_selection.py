@@ -21,6 +21,7 @@ from roberta_hub.train.fitting.calibration import (
 from roberta_hub.train.fitting.learner import Learner
 from roberta_hub.train.fitting.regression import regression, solve
 from roberta_hub.train.metrics import spearman
+from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
 
 METHOD_AS_IS = "the model as it is"
@@ -147,7 +148,8 @@ class MethodSelector:
     def answers(self, way: Method, folds: Sequence[list[int]]) -> MethodAnswers:
         """Learn all but one fold and answer that, for each of some folds."""
         found = []
-        for fold in folds:
+        for number, fold in enumerate(folds, 1):
+            fitting.info("%s: part %d of %d", way.name, number, len(folds))
             out = set(fold)
             way.learn([i for i in self.rows if i not in out])
             found.append(self.learner.logits(self.learner.lesson, fold))
@@ -164,7 +166,11 @@ class MethodSelector:
         targets = self.learner.lesson.targets[[i for fold in folds for i in fold]]
         kind = self.learner.kind
         even = cross_calibrated(logits, targets, kind, rows_of_folds(folds), way.usual)
-        return MethodAnswers(way, folds, even, fit_temperature(logits, targets, kind, way.usual))
+        temperature = fit_temperature(logits, targets, kind, way.usual)
+        answers = MethodAnswers(way, folds, even, temperature)
+        score = measure_of(answers, answers.rows, self.learner)
+        fitting.info("%s: %s %.3f", way.name, METHOD_MEASURES[self.learner.task], score)
+        return answers
 
 
 def rows_of_folds(folds: Sequence[Sequence[int]]) -> list[list[int]]:

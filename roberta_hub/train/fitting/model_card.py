@@ -49,7 +49,7 @@ Gives {"a pair of texts" if pair else "a text"} its {kind} {code(examples.label)
 Made by roberta_hub of {inline(os.path.basename(examples.source))}.
 
 {fenced(usage, "python")}
-{"".join(f"{chr(10)}{said}{chr(10)}" for said in means)}
+
 ## Data
 
 {fenced(examples.summary())}
@@ -59,7 +59,7 @@ Made by roberta_hub of {inline(os.path.basename(examples.source))}.
 {fenced(fitted.scores.summary())}
 
 No row was answered by weights that had learnt it{_at_last(examples)}.
-
+{"".join(f"{chr(10)}{said}{chr(10)}" for said in (*score_meaning(fitted), *means))}
 ## How it was made
 
 {fenced(fit_command(examples, config, options, output))}
@@ -77,6 +77,24 @@ def _at_last(examples: Examples) -> str:
     if len(examples.train) > SMALL_TABLE_ROWS or not examples.of_the_table:
         return ", and the rows held out stayed unlearnt"
     return "; the last learning took all rows"
+
+
+def score_meaning(fitted: Fitted) -> list[str]:
+    """Explain the numbers that not every reader knows; a paragraph, or none.
+
+    Args:
+        fitted: what was measured.
+    """
+    known = {
+        "macro-F1": "Macro-F1 is the mean of the classes' F1.",
+        "micro-F1": "Micro-F1 counts each label of each row.",
+        "log loss": "Log loss is the mean of -log(p), where p is the probability of the right label"
+        "; lower is\nbetter.",
+        "ECE": "ECE (expected calibration error) is how far probabilities are from the shares of "
+        "right\nanswers on average; 0 is best.",
+    }
+    found = [known[name] for name in fitted.scores.numbers if name in known]
+    return [" ".join(found)] if found else []
 
 
 def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:

@@ -144,13 +144,15 @@ class Scores:
 
     def details(self) -> str:
         """Write the other numbers, and what the first is corrected for."""
-        (_, *more) = self.numbers.items()
-        lines = [f"{name} {value:.3g}" for name, value in more]
+        ((first, value), *more) = self.numbers.items()
+        lines = [f"{name} {number:.3g}" for name, number in more]
         if self.optimism:
-            points = f"{self.optimism:.3g}"
+            measured, points = f"{value - self.optimism:.3g}", f"{self.optimism:.3g}"
             if self.task != "regression":
+                measured = f"{100 * (value + self.optimism):.1f} %"
                 points = f"{100 * self.optimism:.1f} points"
-            lines.append(f"{points} taken off for the choice among ways")
+            why = "the same rows chose the way"
+            lines.append(f"{first} is {measured} as measured, less {points} because {why}")
         return ", ".join(lines)
 
     def table(self) -> list[str]:
