@@ -1,7 +1,8 @@
 """Reports on a run: messages of the logger "roberta_hub" while it works, a `Report` at its end.
 
 The loggers are silent unless a program configures `logging`; the commands show messages on stderr
-(`on_stderr`). `fit` trains several times, so it shows its own messages and those about long trainings.
+(`on_stderr`). `fit` trains several times: it shows its own messages, and those about long
+trainings.
 """
 
 from __future__ import annotations
