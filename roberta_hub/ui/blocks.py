@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,11 @@ Reply = tuple[str, str, str]
 AT_ONCE = 8
 """Most questions of a tab that are answered at the same time; others wait in a queue."""
 _REFUSAL = f"border-left:3px solid {css(ORANGE)};padding:.2em .7em;overflow-wrap:anywhere"
+_CSS = """
+.gradio-container { max-width: 54rem !important; width: 100%; margin: 0 auto }
+.gradio-container button[role=tab] { color: var(--body-text-color) }
+"""
+"""Lines that are not too long to read; a chosen tab that has enough contrast."""
 _LINES = ("corpus", "a", "b")
 """Arguments of the verbs that are a field's lines."""
 
@@ -57,7 +63,24 @@ def page(model: str | PathLike[str] = "roberta.tiny") -> gradio.Blocks:
             _draw(first, name, roberta, answered=True)
             for tab in others:
                 _draw(tab, name, roberta)
+    blocks.launch = partial(blocks.launch, **look())  # gradio takes no theme before
     return blocks.queue(default_concurrency_limit=AT_ONCE)
+
+
+def look() -> dict[str, Any]:
+    """Make the theme and style of the page: gradio's default, in the blue of our displays.
+
+    The fonts are those that the machine has.
+    """
+    gr = gradio_here()
+    theme = gr.themes.Default(
+        primary_hue="blue",
+        font=("Segoe UI", "Helvetica Neue", "Arial", "sans-serif"),
+        font_mono=("Menlo", "Consolas", "monospace"),
+    )
+    dark_enough = ("button_primary_background_fill", "button_primary_background_fill_dark")
+    theme.set(**dict.fromkeys(dark_enough, "*primary_600"))
+    return {"theme": theme, "css": _CSS}
 
 
 def gradio_here() -> Any:

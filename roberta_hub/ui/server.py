@@ -15,7 +15,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.terminal import clean
-from roberta_hub.ui.blocks import gradio_here, page
+from roberta_hub.ui.blocks import gradio_here, look, page
 
 Message = MutableMapping[str, Any]
 """Of ASGI, as are the next two."""
@@ -39,11 +39,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 """The browser asks no other machine, whatever the page holds, and no other page frames it."""
-_CSS = """
-.gradio-container { max-width: 54rem !important; width: 100%; margin: 0 auto }
-.gradio-container button[role=tab] { color: var(--body-text-color) }
-"""
-"""Lines that are not too long to read; a chosen tab that has enough contrast."""
 _TAKE_ANOTHER = Remedy(
     "pass another port, or 0, which takes a free one",
     "give --port another number, or leave it out, and a free one is taken",
@@ -86,8 +81,7 @@ def serve(
             show_error=False,
             ssr_mode=False,
             mcp_server=False,
-            theme=_theme(gr),
-            css=_CSS,
+            **look(),
         )
         config = uvicorn.Config(
             only_here(app, here),
@@ -122,17 +116,6 @@ def has_display() -> bool:
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _theme(gr: Any) -> Any:
-    """The default of gradio, in the blue of our displays and in the fonts that the machine has."""
-    theme = gr.themes.Default(
-        primary_hue="blue",
-        font=("Segoe UI", "Helvetica Neue", "Arial", "sans-serif"),
-        font_mono=("Menlo", "Consolas", "monospace"),
-    )
-    dark_enough = ("button_primary_background_fill", "button_primary_background_fill_dark")
-    return theme.set(**dict.fromkeys(dark_enough, "*primary_600"))
 
 
 def only_here(app: App, here: str) -> App:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,12 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PHRASES = re.findall(
     r"^\| ([^|]+?) \| [^|]+ \|$", CONTRIBUTING.partition("| not |")[2].partition("\n\n")[0], re.M
 )
+
+
+@functools.cache
+def said() -> tuple[tuple[str, str], ...]:
+    """Every page and every docstring, with its place; read once for all phrases."""
+    return (*pages(), *docstrings())
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -44,4 +51,4 @@ def test_there_is_a_list() -> None:
 
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_nobody_says_it(phrase: str) -> None:
-    assert [where for where, text in (*pages(), *docstrings()) if found(phrase, text)] == []
+    assert [where for where, text in said() if found(phrase, text)] == []

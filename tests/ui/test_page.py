@@ -289,8 +289,15 @@ def test_what_a_hosted_space_runs() -> None:
     demo.launch(prevent_thread_lock=True, quiet=True, share=False)
     try:
         assert "years" in ask(demo.local_url, "fill_mask", ["It took many <mask>."])[0]
+        style = ANSWERS.get(f"{demo.local_url}theme.css", timeout=30).text
+        assert "--button-primary-background-fill: var(--primary-600)" in style, "as in `serve`"
+        assert demo.css is not None and "54rem" in demo.css
     finally:
         demo.close()
+    own = roberta_hub.ui.page("roberta.tiny")  # whose caller says how it looks
+    own.launch(prevent_thread_lock=True, quiet=True, share=False, css="a { color: red }")
+    own.close()
+    assert own.css == "a { color: red }"
 
 
 def test_without_gradio_the_extra_is_named(
