@@ -125,5 +125,5 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     else:
         near = difflib.get_close_matches(name, known, n=2)
         advice = f"did you mean {'= or '.join(near)}=? " if near else ""
-        advice += f"It takes {', '.join(sorted(known))}"
+        advice += f"{'It' if near else 'it'} takes {', '.join(sorted(known))}"
     return InputTypeError(f"{verb} has no argument {short_repr(name)}; {advice}")

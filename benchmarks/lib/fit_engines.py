@@ -277,7 +277,7 @@ PACKAGES = {
 """Whose versions stand with the numbers."""
 FIXED = {
     "by_regression": "a regression on the model's vectors",
-    "by_training": "that regression, then the whole model",
+    "by_training": "training the whole model from a regression",
 }
 """Engines that learn in one way alone, and what `fit` calls it where it chooses it."""
 SETFIT_ON = ("sst2", "imdb", "banking10", "banking20")

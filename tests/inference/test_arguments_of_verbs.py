@@ -163,7 +163,7 @@ def test_a_model_has_layers() -> None:
         ("features", "padding", "nothing is padded here"),
         ("encode", "return_tensors", "comes out is a torch tensor"),
         ("encode_batch", "padding", "nothing is padded here"),
-        ("encode_batch", "batch_tokens", "It takes texts"),
+        ("encode_batch", "batch_tokens", "it takes texts"),
         ("answer", "doc_stride", "say stride="),
         ("answer", "max_answer_len", "say max_answer_tokens="),
         ("features", "poling", "did you mean pooling=.*It takes .*pooling"),

@@ -133,7 +133,7 @@ def test_the_card_tells_the_ways_and_what_they_reached() -> None:
 
 def test_the_card_tells_what_probabilities_mean() -> None:
     told = dataclasses.replace(made(), temperature=1.327)
-    assert "its logits are divided by 1.33, which was found on answers to rows\n" in carded(told)
+    assert "the logits are divided by 1.33, a temperature found on\nrows" in carded(told)
     assert "those of a balanced world" in carded(made(), balance=True)
     told = dataclasses.replace(made("multi_label"), thresholds={"bad": 0.25, "ok": 0.5})
     text = carded(told)

@@ -121,7 +121,7 @@ def _not_found(name: str, hub: str) -> UnknownNameError:
     hint = f"; did you mean {near}?" if near and name not in near else ""
     yours = "your token does not open it" if get_token() else _LOGIN
     return UnknownNameError(
-        f"{_if_a_path(name)}no path {name!r} here, and {hub} has no model of that name{hint}",
+        f"{_if_a_path(name)}{hub} has no model of that name{hint}",
         remedy=Remedy(f"if it is private or gated, {yours}"),
     )
 
@@ -159,9 +159,13 @@ def _unreachable(error: BaseException, name: str, hub: str) -> DownloadError:
 
 
 def _if_a_path(name: str) -> str:
-    """Say what a folder lacks, where the owner of a model is the name of a folder here."""
+    """Say that a name was no path, or what the folder lacks that is named like the owner."""
     folder, _, last = name.partition("/")
-    return f"the folder {folder} has no {last}; " if Path(folder).is_dir() else ""
+    return (
+        f"the folder {folder} has no {last}; "
+        if Path(folder).is_dir()
+        else (f"no path {name!r} here, and ")
+    )
 
 
 def _reason(error: BaseException) -> str:

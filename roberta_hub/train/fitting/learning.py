@@ -91,7 +91,7 @@ MIN_RELATIVE_SPREAD = 1e-5
 """They differ by more than this share of their mean, else float32 would not tell them apart."""
 MIN_EPOCHS = 2
 """So often at least each row is seen where the whole model learns."""
-METHOD_ONCE = "the whole model, once"
+METHOD_ONCE = "training the whole model once"
 METHOD_COSINE = "the cosine of the model's vectors, nothing learnt"
 METHOD_ZERO_SHOT = "zero_shot by the labels' names, nothing learnt"
 ZERO_SHOT_ROWS = 100
@@ -467,7 +467,7 @@ class _Table:
             else f"{left_out[0].name} was {left_out[0].why_not}"
         )
         if len(found) > 1 and self._told:
-            why = "epochs, learning_rate or batch_size are said, and they are of this way"
+            why = "only this method takes the epochs, learning_rate or batch_size that you set"
         elif top < max(scores):
             first = found[scores.index(max(scores))].way.name
             why = f"mostly this is better, and the lead of {first} may be luck"
@@ -478,16 +478,17 @@ class _Table:
             ways.append(Tried(METHOD_COSINE, rival))
             if rival >= top:
                 notes.append(
-                    "the cosine of the model's vectors, which learns nothing, orders these pairs "
-                    f"better (Spearman {rival:.3f}, learnt {top:.3f}): `similarity` computes it"
+                    f"{self.config.model} orders these pairs better without training: `similarity` "
+                    f"has a Spearman of {rival:.3f}, and this model {top:.3f}"
                 )
         if self.named is not None:
             ways.append(Tried(METHOD_ZERO_SHOT, self.named))
             if self.named >= top:
                 asked = min(ZERO_SHOT_ROWS, len(self.train))
                 notes.append(
-                    f"`zero_shot` is right on {_score(self.named, self.task)} of {asked} rows by "
-                    f"the names of the labels alone, what was learnt on {_score(top, self.task)}"
+                    f"`zero_shot` of {self.config.model} needs no training and is no worse: it is "
+                    f"right on {_score(self.named, self.task)} of {asked} rows by the names of the "
+                    f"labels, and this model on {_score(top, self.task)}; use it, or add rows"
                 )
         return Choice(best.way.name, why, tuple(ways), METHOD_MEASURES[self.task]), notes
 

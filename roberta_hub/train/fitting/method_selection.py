@@ -26,8 +26,8 @@ from roberta_hub.train.settings import Config
 
 METHOD_AS_IS = "the model as it is"
 METHOD_HEAD = "a regression on the model's vectors"
-METHOD_WHOLE = "that regression, then the whole model"
-METHOD_OWN = "the model's own head, then the whole model"
+METHOD_WHOLE = "training the whole model from a regression"
+METHOD_OWN = "training the whole model from its own head"
 NUM_FOLDS = 5
 """Parts of a very small table, each answered by what the others taught."""
 NUM_FOLDS_LARGER_TABLE = 3

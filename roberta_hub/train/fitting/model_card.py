@@ -46,7 +46,7 @@ def model_card(
 # {inline(output.absolute().name)}
 
 Gives {"a pair of texts" if pair else "a text"} its {kind} {code(examples.label)}.
-Made by roberta_hub of {inline(os.path.basename(examples.source))}.
+Made by roberta_hub from {inline(os.path.basename(examples.source))}.
 
 {fenced(usage, "python")}
 
@@ -58,7 +58,7 @@ Made by roberta_hub of {inline(os.path.basename(examples.source))}.
 
 {fenced(fitted.scores.summary())}
 
-No row was answered by weights that had learnt it{_at_last(examples)}.
+The rows were scored by weights that had not seen them{_at_last(examples)}.
 {"".join(f"{chr(10)}{said}{chr(10)}" for said in (*score_meaning(fitted), *means))}
 ## How it was made
 
@@ -75,8 +75,8 @@ All of it took {duration(fitted.seconds)}, with {versions()}.
 def _at_last(examples: Examples) -> str:
     """Say what became of the judged rows."""
     if len(examples.train) > SMALL_TABLE_ROWS or not examples.of_the_table:
-        return ", and the rows held out stayed unlearnt"
-    return "; the last learning took all rows"
+        return ", and this model has not seen them either"
+    return ". This model has then been trained on all rows"
 
 
 def score_meaning(fitted: Fitted) -> list[str]:
@@ -107,10 +107,9 @@ def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
     found = []
     if fitted.temperature not in (None, 1.0) and fitted.scores.task != "regression":
         found.append(
-            "Its probabilities are calibrated: its logits are divided by "
-            f"{fitted.temperature:.3g}, which was found on answers to rows\n"
-            "that were not learnt. The head's last layer holds that, and so does every format that "
-            "holds the head."
+            f"The probabilities are calibrated: the logits are divided by {fitted.temperature:.3g}"
+            ", a temperature found on\nrows that the weights had not seen. It is part of the "
+            "head's last layer, so every format keeps it."
         )
     if options.balance:
         found.append(

@@ -184,7 +184,7 @@ class ReadyTagger:
 # {inline(output.absolute().name)}
 
 Finds spans in a text: {", ".join(map(inline, self.examples.labels))}.
-Made by roberta_hub of {inline(source)}.
+Made by roberta_hub from {inline(source)}.
 
 {fenced(usage, "python")}
 
