@@ -21,6 +21,7 @@ from roberta_hub.formats.fairseq_arguments import FIELDS
 from roberta_hub.inference.batching import Options
 from roberta_hub.keywords import OPTIONS
 
+pytestmark = pytest.mark.system
 VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "True": lambda: True,
@@ -331,7 +332,6 @@ def test_encoders_for_mteb(
     answered(roberta_hub.as_mteb, {"model": copied(_made)}, name, capfd)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("name", arguments(roberta_hub.verify))
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(600)

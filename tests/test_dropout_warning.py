@@ -8,6 +8,7 @@ import pytest
 from small_models import small_roberta
 
 
+@pytest.mark.system
 def test_extract_features_warns_once_of_each_interface_and_predict_on_its_own() -> None:
     roberta = small_roberta(heads={"mnli": 3}).train()
     ids = roberta.encode("Hello")

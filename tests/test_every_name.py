@@ -137,6 +137,7 @@ def counted(name: str, numbers: tuple[int, ...]) -> int:
     return total
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("record", RELATIVES, ids=lambda record: record.name)
 def test_a_relative_has_the_published_size(record: Record) -> None:
     numbers, published = PUBLISHED[record.name]
@@ -207,6 +208,7 @@ def from_github(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.hub, "_get_cache_or_reload", lambda *args, **keywords: str(REPO))
 
 
+@pytest.mark.system
 def test_torch_hub_lists_and_explains_every_name(from_github: None) -> None:
     listed = torch.hub.list("owner/roberta_hub")
     for record in MODELS:
@@ -233,6 +235,7 @@ def test_torch_hub_loads_a_name_with_hyphens() -> None:
 # ---- without a vocabulary ----
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["xlmr.base", "camembert", "bert.base.uncased", "albert.base.v2"])
 def test_a_relative_without_a_vocabulary_takes_ids_and_no_texts(name: str) -> None:
     small = {"encoder_layers": 1}

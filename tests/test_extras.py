@@ -121,6 +121,7 @@ def test_every_extra_that_a_hint_names_is_there():
     assert names == wanted <= set(known)
 
 
+@pytest.mark.system
 def test_a_missing_package_says_it(tmp_path):
     code = (
         "import sys; sys.modules['hydra'] = None\n"

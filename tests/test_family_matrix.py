@@ -169,6 +169,7 @@ def ids_of(roberta: RobertaHubInterface, text: str | tuple[str, ...]) -> Tensor:
 # ids and text
 
 
+@pytest.mark.system
 def test_ids(case: Case) -> None:
     roberta, tokenizer = case.ours, case.ours.tokenizer
     layout = tokenizer.layout
@@ -229,6 +230,7 @@ def test_ids_are_those_of_transformers(case: Case) -> None:
 # hidden states
 
 
+@pytest.mark.system
 def test_features(case: Case) -> None:
     found = case.ours.features(TEXTS, batch_tokens=40)
     for text, own in zip(TEXTS, found, strict=True):
@@ -452,6 +454,7 @@ def test_replaced(case: Case) -> None:
 # heads
 
 
+@pytest.mark.system
 def test_classify(case: Case, headed: RobertaHubInterface) -> None:
     module = headed.model.classification_heads["topic"]
     found = headed.classify(TEXTS, "topic", batch_tokens=30)
@@ -709,6 +712,7 @@ def same(ours: RobertaHubInterface, again: RobertaHubInterface, heads: bool = Tr
             assert dict(one.scores) == pytest.approx(dict(other.scores), abs=1e-6)
 
 
+@pytest.mark.system
 def test_our_format(case: Case, headed: RobertaHubInterface, saved: Path) -> None:
     again = roberta_hub.load_model(saved).eval()
     same(headed, again)
@@ -723,6 +727,7 @@ def test_our_format(case: Case, headed: RobertaHubInterface, saved: Path) -> Non
     scanned(saved / "model.safetensors")
 
 
+@pytest.mark.system
 def test_huggingface_format(case: Case, headed: RobertaHubInterface, tmp_path: Path) -> None:
     """The same class comes out, without a head of ours; every key fits."""
     case.ours.save(tmp_path / "same", "huggingface")
@@ -737,6 +742,7 @@ def test_huggingface_format(case: Case, headed: RobertaHubInterface, tmp_path: P
     scanned(tmp_path / "same/model.safetensors")
 
 
+@pytest.mark.system
 def test_huggingface_heads(case: Case, headed: RobertaHubInterface, tmp_path: Path) -> None:
     """A sentence head leaves as the family's own classifier, beside the language-model head."""
     headed.save(tmp_path / "topic", "huggingface", head="topic")
@@ -752,6 +758,7 @@ def test_huggingface_heads(case: Case, headed: RobertaHubInterface, tmp_path: Pa
         assert dict(again.classify([text])[0].scores) == pytest.approx(scores, abs=1e-5)
 
 
+@pytest.mark.system
 def test_fairseq_format(case: Case, headed: RobertaHubInterface, tmp_path: Path) -> None:
     own = case.ours
     if case.name not in FAIRSEQ:
@@ -768,6 +775,7 @@ def test_fairseq_format(case: Case, headed: RobertaHubInterface, tmp_path: Path)
     scanned(tmp_path / "fairseq/model.pt")
 
 
+@pytest.mark.system
 def test_to_fairseq_and_back(case: Case, tmp_path: Path) -> None:
     """Real fairseq's model gives the same features; what it cannot hold is refused."""
     if case.name not in FAIRSEQ:
@@ -903,6 +911,7 @@ def written(folder: Path, task: str) -> Path:
     return path
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("name", "task"), RUNS)
 def test_training(name: str, task: str, starts: dict[str, Path], tmp_path: Path) -> None:
     """Two updates from the class, saved and loaded again with its family."""

@@ -48,6 +48,7 @@ def _roberta() -> RobertaHubInterface:
     return roberta.eval()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_a_verb_prints_nothing(
     _roberta: RobertaHubInterface,

@@ -139,6 +139,7 @@ def test_help_is_written_for_people(from_github: None, name: str) -> None:
     assert "partial" not in text
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_loads_without_network_or_noise(
     no_network: None, name: str, capfd: pytest.CaptureFixture[str]
@@ -527,6 +528,7 @@ def same_weights(roberta: RobertaHubInterface, wanted: dict[str, torch.Tensor]) 
     return found.keys() == wanted.keys() and all(torch.equal(found[k], wanted[k]) for k in wanted)
 
 
+@pytest.mark.system
 def test_a_download_happens_once_unless_it_is_forced(
     served: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

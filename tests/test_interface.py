@@ -89,6 +89,7 @@ def test_pieces_lie_where_offsets_say(roberta: RobertaHubInterface) -> None:
                 assert piece.replace("Ġ", " ") == text[start:end]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("ids", "text"),
     [
@@ -325,6 +326,7 @@ def test_the_card(roberta: RobertaHubInterface) -> None:
     assert "train" in repr(roberta.train())
 
 
+@pytest.mark.system
 def test_copies_and_pickles_answer_alike(roberta: RobertaHubInterface) -> None:
     for twin in (copy.deepcopy(roberta), pickle.loads(pickle.dumps(roberta))):
         assert torch.equal(twin.features(["Hello"])[0], roberta.features(["Hello"])[0])
@@ -360,6 +362,7 @@ def same_filled(ours: Any, theirs: Any) -> None:
             assert mine[1] == pytest.approx(other[1], rel=1e-3)
 
 
+@pytest.mark.system
 @peers.needs_fairseq
 def test_fairseqs_model_gives_the_same_answers(both: tuple[RobertaHubInterface, Any]) -> None:
     ours, theirs = both

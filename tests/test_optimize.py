@@ -94,6 +94,7 @@ def test_every_verb_says_what_it_said(shape: dict[str, Any]) -> None:
         assert_close(ours, wanted)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("dtype", "tolerance"),
     [
@@ -115,6 +116,7 @@ def test_quantized_features_are_near_and_the_same_in_any_batch(
     )
 
 
+@pytest.mark.system
 def test_float32_at_the_size_of_base_within_2e_5() -> None:
     config = RobertaConfig()
     model = RobertaModel(config)
@@ -125,6 +127,7 @@ def test_float32_at_the_size_of_base_within_2e_5() -> None:
     assert roberta.optimized is not None and roberta.optimized.error < 2e-5
 
 
+@pytest.mark.system
 @needs_int8
 @pytest.mark.parametrize("dtype", [None, "int8"])
 @pytest.mark.parametrize("format", ["roberta_hub", "fairseq", "huggingface"])

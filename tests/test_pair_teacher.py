@@ -82,6 +82,7 @@ def test_its_states_are_those_of_transformers(teacher, small, monkeypatch):
             assert torch.cosine_similarity(seen["mean"][row], wanted, dim=0) > 0.999
 
 
+@pytest.mark.system
 def test_it_learns_and_a_stopped_run_ends_the_same(teacher, small, tmp_path, monkeypatch):
     for name, value in {"FROZEN": 1, "BATCH": 8, "RATE": 5e-3, "WARM_UP": 5, "SAVED": 0}.items():
         monkeypatch.setattr(teacher, name, value)
@@ -189,6 +190,7 @@ def test_what_is_held_out_is_in_no_text_or_sentence(tables, tmp_path, monkeypatc
     assert "the hobgoblin" in rows
 
 
+@pytest.mark.system
 def test_the_table_of_labelled_pairs(teacher, small, tables, tmp_path, monkeypatch):
     """People's labels count half, moods are sure, new pairs are the model's, none is held out."""
     for name, value in {"FROZEN": 1, "BATCH": 8, "RATE": 5e-3, "WARM_UP": 5}.items():

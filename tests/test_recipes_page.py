@@ -90,6 +90,7 @@ def test_every_recipe_is_run_and_short() -> None:
         assert "load_model()" in block
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.timeout(600)
 def test_a_recipe_runs(

@@ -138,6 +138,7 @@ def test_the_tables_of_the_api_have_every_name_and_its_first_line() -> None:
         assert says == first, name
 
 
+@pytest.mark.system
 def test_the_picture_of_the_house_shows_the_imports() -> None:
     """`python tools/draw_house.py` draws it."""
     drawing = load_script(TOOLS / "draw_house.py")
@@ -178,6 +179,7 @@ def train_commands() -> list[str]:
     return re.findall(r"^    (?:roberta-hub|torchrun .* -m roberta_hub) train (.*=.*)$", text, re.M)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", train_commands())
 def test_a_command_that_trains_composes(command: str) -> None:
     pytest.importorskip("hydra")

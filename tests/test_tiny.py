@@ -63,6 +63,7 @@ def test_vectors_are_of_texts_behind_a_blank(tiny):
     assert capital[0] > bare[0] @ bare[1] and capital[0] > 0.9 > capital[2]
 
 
+@pytest.mark.system
 def test_sentence_transformers_puts_the_blank_too(tiny, tmp_path):
     """Up to 5.3 it strips texts, and the blank with them."""
     library = pytest.importorskip("sentence_transformers", minversion="5.4")
@@ -123,6 +124,7 @@ def test_its_scores_are_those_of_the_model_card(tiny, shared, monkeypatch):
     assert top5 == pytest.approx(said["books"]["top5"], abs=5e-3) and top5 > 0.35
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("format", ["fairseq", "huggingface"])
 def test_the_peers_give_its_numbers(tiny, tmp_path, format):
     """Its factorized embedding leaves multiplied out: float32 rounds that once more."""

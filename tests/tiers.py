@@ -1,7 +1,7 @@
 """Three tiers of tests; tests/conftest.py takes this file's hooks.
 
-    unit      in process, tiny models: `make test`, minutes
-    system    processes, kills, exports, longer training: `make test-system`
+    unit      in process, tiny models, tenths of a second: `make test`, minutes
+    system    processes, kills, exports, training, and what takes seconds: `make test-system`
     parity    other libraries at length: `make test-parity`
 
 A file says its tier by `pytestmark = pytest.mark.system`, a single test by `@pytest.mark.system`;

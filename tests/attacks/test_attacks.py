@@ -47,6 +47,7 @@ def test_ours_refuses(attack: Attack, tmp_path: Path) -> None:
     assert seen(tmp_path) == before, "files appeared"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("attack", HARMFUL)
 def test_a_naive_reader_is_harmed(attack: Attack, tmp_path: Path) -> None:
     """Else the attack is none, and the test above proves nothing."""

@@ -28,6 +28,7 @@ def child(*arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.system
 def test_false_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
     paths = []
     for i, (data, _) in enumerate(FALSE.values()):
@@ -50,6 +51,7 @@ def check_mutants(count: int, seed: int, folder: Path) -> None:
     assert report["slowest"] < 10, report
 
 
+@pytest.mark.system
 def test_mutated_files_never_end_the_process(tmp_path: Path) -> None:
     check_mutants(300, 0, tmp_path)
 

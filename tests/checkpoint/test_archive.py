@@ -260,6 +260,7 @@ def test_trailing_garbage_is_refused(tmp_path: Path, cache: Path):
     refuse(tmp_path, cache, GOOD + b"garbage", "")
 
 
+@pytest.mark.system
 def test_no_bit_flip_changes_what_is_unpacked(tmp_path: Path):
     archive = tmp_path / "flipped.tar.gz"
     refused = 0

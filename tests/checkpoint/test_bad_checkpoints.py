@@ -297,6 +297,7 @@ def harm() -> Iterator[list[str]]:
     watched = -1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("begins", [b"", b"\x80", b"\x80\x02", b"PK\x03\x04", b"\x1f\x8b"])
 def test_a_thousand_files_of_noise(tmp_path: Path, begins: bytes, harm: list[str]):
     """Always a sentence of ours, nothing run, also where noise begins like a pickle."""
@@ -377,6 +378,7 @@ def test_truncated_files_are_refused(tmp_path: Path, legacy: bool):
         assert_refused(path, str(path))
 
 
+@pytest.mark.system
 @BOTH
 def test_flipped_bits_are_refused_or_harmless(tmp_path: Path, legacy: bool):
     path = fairseq_file(tmp_path, legacy=legacy)
@@ -523,6 +525,7 @@ def test_hostile_head_names(tmp_path: Path, name: str):
     assert_refused(fairseq_file(tmp_path, state))
 
 
+@pytest.mark.system
 def test_too_many_heads(tmp_path: Path):
     state = fairseq_state(small(heads={"mnli": "abc"}))
     heads = {k: v for k, v in state["model"].items() if k.startswith("classification_heads.")}

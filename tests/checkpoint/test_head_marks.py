@@ -169,6 +169,7 @@ def test_the_second_source_too(tmp_path: Path) -> None:
 # ---- names ----
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names_are_good_names(tmp_path: Path, name: str) -> None:
     """A file of fairseq's, read, asked and saved in every format, and back."""

@@ -18,6 +18,7 @@ from roberta_hub.checkpoint.untrusted.unpickle import load_pickle
 THREADS, LOADS = 8, 96
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("twin", [False, True])
 def test_a_good_file_loads_in_every_thread(tmp_path: Path, twin: bool) -> None:
     state = fairseq_state(small())

@@ -189,6 +189,7 @@ def test_the_caller_names_the_file_of_weights(tmp_path: Path, hub: HubServer, be
 # ---- which commit ----
 
 
+@pytest.mark.system
 def test_a_commit_is_pinned_until_another_is_named(
     tmp_path: Path, hub: HubServer, bert: Path, other: Path
 ) -> None:
@@ -309,6 +310,7 @@ def config_of(**settings: Any) -> dict[str, bytes]:
     return {"config.json": json.dumps(settings).encode(), "model.safetensors": b"x" * 100}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("files", "words"),
     [
@@ -437,6 +439,7 @@ def test_offline_and_not_in_the_cache(tmp_path: Path, hub: HubServer, bert: Path
     assert load(tmp_path, hub, NAME)["digest"] == digest_of(bert), "what is lost is fetched again"
 
 
+@pytest.mark.system
 def test_a_folder_that_lacks_what_was_named_is_said(tmp_path: Path, hub: HubServer) -> None:
     """A path that is not there looks like the name of a model."""
     (tmp_path / "run").mkdir()
@@ -468,6 +471,7 @@ def test_other_names_do_not_import_it(tmp_path: Path, bert: Path) -> None:
 # ---- the shell ----
 
 
+@pytest.mark.system
 def test_the_shell_takes_names(tmp_path: Path, hub: HubServer, bert: Path) -> None:
     commit = hub.publish(NAME, bert)
     run = shell(tmp_path, hub, "download", NAME)

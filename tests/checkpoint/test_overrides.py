@@ -93,6 +93,7 @@ def served(server: Server, tmp_path: Path) -> dict[str, bytes]:
     return files
 
 
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:.*fetched instead")
 def test_a_model_of_another_shape_is_refused_under_that_name(
     served: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ def test_a_new_head_does_not_begin_as_it() -> None:
     assert not torch.equal(dense.weight, ours.model.pooler.dense.weight)  # type: ignore[arg-type]
 
 
+@pytest.mark.system
 def test_with_another_pooling_it_stays_in_our_format(tmp_path: Path) -> None:
     ours = small_roberta()
     ours.model.add_pooler()

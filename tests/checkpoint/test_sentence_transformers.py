@@ -353,6 +353,7 @@ def test_an_order_that_switches_cannot_say(tmp_path: Path) -> None:
         assert read_sentence_settings(Folder(tmp_path)) == dataclasses.replace(given, max_length=48)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("given", "written"), [(None, 48), (20, 20), (512, 48)])
 def test_a_server_in_rust_reads_every_file(given: int | None, written: int, tmp_path: Path) -> None:
     """text-embeddings-inference has types without null for these, and refuses to start."""
@@ -435,6 +436,7 @@ def their_body(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return write_family(request.param, folder, head="bare", seed=1)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("pooling", "normalize"), POOLED)
 def test_what_it_saves(
     package: Any, their_body: Path, pooling: Any, normalize: bool, tmp_path: Path
@@ -504,6 +506,7 @@ def test_a_model_without_settings(package: Any, their_body: Path) -> None:
     assert_close(ours.embed(TEXTS[:-1]), their_vectors(peer, TEXTS[:-1]))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", RERANKERS)
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_cross_encoder(package: Any, kind: str, saved: bool, tmp_path: Path) -> None:
@@ -550,6 +553,7 @@ def change(path: Path, **settings: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("file", "settings", "named"),
     [
@@ -635,6 +639,7 @@ def test_the_activation_of_several_outputs(package: Any, name: str, tmp_path: Pa
     assert_close(torch.tensor([found.scores[f"LABEL_{i}"] for i in range(3)]), wanted)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("problem", ["regression", "multi_label", "single_label"])
 @pytest.mark.parametrize("name", ["Sigmoid", "Softmax"])
 def test_the_activation_counts_before_problem_type(

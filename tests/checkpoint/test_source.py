@@ -163,6 +163,7 @@ except RobertaHubError as error: print(error)
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("format", ["roberta_hub", "huggingface", "fairseq"])
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
 def test_what_is_no_regular_file_is_said_and_not_waited_for(tmp_path: Path, format: Any, kind: str):

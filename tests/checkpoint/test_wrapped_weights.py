@@ -40,6 +40,7 @@ def renamed(folder: Path, front: str = "", inside: str = "") -> None:
     save_file(weights, path)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("head", ["bare", "sentence"])
 def test_wrappers_are_taken_off_with_a_note(kind: str, head: Any, tmp_path: Path):
@@ -55,6 +56,7 @@ def test_wrappers_are_taken_off_with_a_note(kind: str, head: Any, tmp_path: Path
         assert torch.equal(answer(folder), wanted)
 
 
+@pytest.mark.system
 def test_real_wrappers(tmp_path: Path):
     transformers = pytest.importorskip("transformers")
     folder = write_family("bert", tmp_path, head="tokens")
@@ -168,6 +170,7 @@ def test_heads_that_nobody_says_are_asked_for(tmp_path: Path):
         load_model(path, encoder_attention_heads=8)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [

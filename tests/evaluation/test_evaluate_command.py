@@ -34,6 +34,7 @@ def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.system
 def test_one_task(place: Path, model: RobertaHubInterface) -> None:
     done = run(place, "mine", "rows.csv")
     assert done.returncode == 0 and done.stderr == ""
@@ -49,6 +50,7 @@ def test_one_task(place: Path, model: RobertaHubInterface) -> None:
     assert done.stdout.startswith("## `mine` on `rows.csv`\n")
 
 
+@pytest.mark.system
 def test_several_tasks_are_one_table(place: Path) -> None:
     done = run(place, "mine", "rows.csv", "pairs.jsonl")
     first, head, *rows = done.stdout.splitlines()
@@ -62,6 +64,7 @@ def test_several_tasks_are_one_table(place: Path) -> None:
     assert [one["kind"] for one in json.loads(done.stdout)["tasks"]] == ["labels", "minimal_pairs"]
 
 
+@pytest.mark.system
 def test_the_least_that_is_good_enough(place: Path) -> None:
     done = run(place, "mine", "rows.csv", "--least", "accuracy=0", "--least", "log_loss=0")
     assert done.returncode == 0 and done.stderr == ""
@@ -76,6 +79,7 @@ def test_the_least_that_is_good_enough(place: Path) -> None:
     assert done.returncode == 2 and "'accuracy' is not like accuracy=0.8" in done.stderr
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [

@@ -33,6 +33,7 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_family("gottbert", tmp_path_factory.mktemp("body"), head="bare")
 
 
+@pytest.mark.system
 def test_layers_go_with_token_vectors(body: Path, tmp_path: Path) -> None:
     roberta = with_dense(body)
     roberta.export(tmp_path / "out", "torch", check=False)
@@ -50,6 +51,7 @@ def test_a_pooled_vector_says_what_it_lacks(body: Path, tmp_path: Path) -> None:
         roberta.export(tmp_path / "out", "torch", pooling="mean", check=False)
 
 
+@pytest.mark.system
 def test_token_vectors_hold_no_pooler(body: Path, tmp_path: Path) -> None:
     roberta = roberta_hub.load_model(body).eval()
     roberta.sentence = SentenceSettings(pooling="pooler")

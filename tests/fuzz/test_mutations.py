@@ -49,6 +49,7 @@ def feed(name: str, count: int, folder: Path) -> None:
     assert 0 < accepted < count
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_mutant_crashes_a_reader(name: str, tmp_path: Path) -> None:
     feed(name, INPUTS[name], tmp_path)

@@ -156,6 +156,7 @@ def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.system
 def test_imports_only_from_lower_floors() -> None:
     assert [fault for path in MODULES for fault in faults(name_of(path), read(path))] == []
 
@@ -228,6 +229,7 @@ def test_only_the_face_imports_on_request() -> None:
     assert [name_of(path) for path in MODULES if "# on request" in read(path)] == ["__init__"]
 
 
+@pytest.mark.system
 def test_no_cycles_within_a_room() -> None:
     graph = {name_of(path): imports(read(path)) for path in MODULES}
     done: set[str] = set()

@@ -102,6 +102,7 @@ def test_the_readme_runs_from_the_wheel(answers: ModuleType, tmp_path: Path) -> 
     assert stale == []
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_the_examples_of_the_pages_run(
     page: Path, answers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

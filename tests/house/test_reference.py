@@ -32,6 +32,7 @@ def reference() -> ModuleType:
 # ---- pages that are written ----
 
 
+@pytest.mark.system
 def test_the_pages_are_what_the_code_says(reference: ModuleType) -> None:
     """Else: `python tools/reference.py`."""
     for path, text in reference.pages().items():
@@ -153,6 +154,7 @@ def on_the_page() -> set[str]:
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
+@pytest.mark.system
 def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
     found, lost = variables(PACKAGE)
     assert lost <= {"download.py: variable", "doctor.py: name"}  # which loop over the constants

@@ -32,6 +32,7 @@ def faults(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.system
 def test_every_random_input_has_a_seed() -> None:
     found = {
         str(path.relative_to(TESTS)): faults(path.read_text(encoding="utf-8"))

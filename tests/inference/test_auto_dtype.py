@@ -99,6 +99,7 @@ def test_every_row_says_where_its_numbers_stand() -> None:
 # ---- what is chosen ----
 
 
+@pytest.mark.system
 @runs_all
 def test_the_fastest_that_keeps_the_bound(
     roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
@@ -257,6 +258,7 @@ def test_optimize_says_once_what_bfloat16_would_give(
 # ---- lakes ----
 
 
+@pytest.mark.system
 def test_a_lake_takes_auto(tmp_path: Path, roberta: RobertaHubInterface) -> None:
     pytest.importorskip("pyarrow")
     from roberta_hub.scale import Verb

@@ -31,6 +31,7 @@ def test_a_batch_is_its_singles_in_order(
         assert_close(ours, states_of(roberta, ids_of(roberta, text), layer))
 
 
+@pytest.mark.system
 @given(
     st.lists(st.text(max_size=12) | st.tuples(st.text(max_size=6), st.text(max_size=6)), max_size=8)
 )
@@ -104,6 +105,7 @@ def freeze_trunk(roberta: RobertaHubInterface) -> RobertaHubInterface:
     return roberta
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "prepare", [RobertaHubInterface.train, RobertaHubInterface.eval, freeze_trunk]
 )
@@ -136,6 +138,7 @@ def test_results_train_a_probe(roberta: RobertaHubInterface) -> None:
     assert probe.weight.grad is not None and probe.weight.grad.any()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision(roberta: RobertaHubInterface, dtype: torch.dtype) -> None:
     half = copy.deepcopy(roberta).to(dtype)

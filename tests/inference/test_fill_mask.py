@@ -141,6 +141,7 @@ def test_targets(roberta: RobertaHubInterface, text: str, space: str) -> None:
     assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("text", ["It is <mask>.", "<mask> it is", "un<mask>", "<mask> or <mask>"])
 @pytest.mark.parametrize("kind", ["roberta", "bert", "bert-cased", "xlm-roberta", "gottbert"])
 def test_what_is_found_keeps_its_probability_as_a_target(

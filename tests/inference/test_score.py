@@ -31,6 +31,7 @@ def test_every_token_masked_in_turn(roberta: RobertaHubInterface, batch_tokens: 
     assert roberta.score([]) == []
 
 
+@pytest.mark.system
 def test_a_long_text_scores_each_token_where_it_stands_best(roberta: RobertaHubInterface) -> None:
     ids, room = ids_of(roberta, LONG), 46
     inner = ids[1:-1]

@@ -274,6 +274,7 @@ def test_lakes_have_a_column_of_labels(folder: Path, roberta: RobertaHubInterfac
     assert "labels" not in verb.replace(head="topic").schema().names
 
 
+@pytest.mark.system
 def test_an_export_says_it_beside_the_file(folder: Path, tmp_path: Path) -> None:
     roberta = load_model(folder).eval()
     done = roberta.export(tmp_path / "out", "torch", head="mean")

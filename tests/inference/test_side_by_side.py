@@ -54,6 +54,7 @@ def test_the_same_answers_from_both_threads(
         assert_close(ours, theirs, 2e-5)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("pooling", [None, "cls", "mean"])
 def test_features_can_be_trained_on_and_keep_no_graph(
@@ -83,6 +84,7 @@ def test_hooks_get_tensors_that_can_be_trained_on(roberta: RobertaHubInterface) 
     assert seen and not any(states.is_inference() for states in seen)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("lengths", "cores"),
     [([30] * 40, 2), ([300, 300], 2), ([30] * 16, 1), ([500, 90], 1), ([512], 1), ([], 1)],
@@ -153,6 +155,7 @@ def test_one_row_of_each_sequence(normalize_before: bool, dtype: str | None) -> 
     assert all(map(torch.equal, before, again))
 
 
+@pytest.mark.system
 def test_verbs_ask_for_the_rows_they_read(
     roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:

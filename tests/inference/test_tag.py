@@ -217,6 +217,7 @@ def marking(kind: str, folder: Path, text: str, marked: dict[str, str]) -> Rober
     return roberta
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["bert", "bert-cased", "xlm-roberta", "roberta"])
 @pytest.mark.parametrize(
     ("text", "marked"),
@@ -338,6 +339,7 @@ def test_a_head_for_parts_is_asked_for_whole_spans(roberta):
     assert all(tag[:2] != "I-" or before[2:] == tag[2:] for before, tag in follows)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["roberta", "gottbert", "xlm-roberta", "bert", "albert"])
 def test_a_long_token_takes_time_by_its_length(kind: str, tmp_path: Path) -> None:
     """Four times the letters take some four times as long, with the error and without."""

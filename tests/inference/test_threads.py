@@ -118,6 +118,7 @@ def test_eight_threads_say_what_one_says(make: Callable[[], RobertaHubInterface]
     assert modes(roberta) == before
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("torch_threads")
 @pytest.mark.parametrize("make", [loaded, optimized])
 def test_training_beside_verbs(make: Callable[[], RobertaHubInterface]) -> None:

@@ -53,6 +53,7 @@ def test_the_only_head_answers() -> None:
     assert set(roberta.classify(["Goal!"])[0].scores) == {"art", "sport"}
 
 
+@pytest.mark.system
 def test_every_kind_has_its_own_default(many: RobertaHubInterface) -> None:
     context, options = "Ada wrote it.", ["yes", "no"]
     for kind, head in (("token", "ner"), ("span", "squad"), ("race", "race")):

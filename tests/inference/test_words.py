@@ -85,6 +85,7 @@ def test_all_hiddens(roberta: RobertaHubInterface) -> None:
         assert_close(found[:, layer].sum(0), states_of(roberta, ids, layer).sum(0))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision(roberta: RobertaHubInterface, dtype: torch.dtype) -> None:
     half = copy.deepcopy(roberta).to(dtype)
@@ -93,6 +94,7 @@ def test_half_precision(roberta: RobertaHubInterface, dtype: torch.dtype) -> Non
     assert_close(found.float(), vectors(aligned(roberta, SENTENCES[1])), 6e-2)
 
 
+@pytest.mark.system
 def test_gradients_reach_the_model(roberta: RobertaHubInterface) -> None:
     own = copy.deepcopy(roberta)
     vectors(own.extract_features_aligned_to_words("Hello world")).square().sum().backward()

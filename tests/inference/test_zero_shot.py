@@ -51,6 +51,7 @@ def logits(roberta: RobertaHubInterface, text: Any, label: str) -> torch.Tensor:
 # ---- what each computes, by hand ----
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("by", ["meaning", "both"])
 def test_by_hand(tiny: RobertaHubInterface, by: Any, multi_label: bool) -> None:
@@ -74,6 +75,7 @@ def test_by_hand(tiny: RobertaHubInterface, by: Any, multi_label: bool) -> None:
         torch.testing.assert_close(scores, row, atol=1e-5, rtol=0)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("by", WAYS)
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_many_texts_are_answered_as_each_alone(
@@ -116,6 +118,7 @@ def test_one_label_has_a_probability_of_its_own(tiny: RobertaHubInterface, by: A
         assert found[1].score == pytest.approx(float(table[1]), abs=1e-6)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "names",
     [
@@ -192,6 +195,7 @@ def test_of_three_classes_one_must_be_contradiction(tiny: RobertaHubInterface) -
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("named", [None, {f"LABEL_{i}": i for i in range(3)}])
 def test_label2id_names_the_classes_that_id2label_does_not(
     tiny: RobertaHubInterface, tmp_path: Path, named: Any
@@ -212,6 +216,7 @@ def test_label2id_names_the_classes_that_id2label_does_not(
 # ---- which way is taken ----
 
 
+@pytest.mark.system
 def test_what_is_recorded_is_the_default(tiny: RobertaHubInterface) -> None:
     own = copy.copy(tiny)
     for by in WAYS:
@@ -258,6 +263,7 @@ def test_what_cannot_be_asked(
         tiny.zero_shot(**{"texts": ["a"], "labels": ["x", "y"], **arguments})
 
 
+@pytest.mark.system
 def test_a_model_says_what_it_lacks(tiny: RobertaHubInterface) -> None:
     own = copy.deepcopy(tiny)
     own.sentence = None
@@ -276,6 +282,7 @@ def test_a_model_says_what_it_lacks(tiny: RobertaHubInterface) -> None:
     assert own.zero_shot(TEXTS[1], LABELS, by="meaning").label == "cooking"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("labels", "inputs", "fault"),
     [
@@ -308,6 +315,7 @@ def test_a_head_that_judges_no_entailment(
     assert refused().in_shell().endswith("`roberta-hub train finetune=mnli` trains one")
 
 
+@pytest.mark.system
 def test_a_text_beyond_the_vectors_own_limit_is_read_whole(tiny: RobertaHubInterface) -> None:
     text = " ".join(["It was raining when we left."] * 45 + ["The keeper saved a penalty."] * 15)
     count = len(tiny.encode(text))
@@ -327,6 +335,7 @@ def test_a_text_beyond_the_vectors_own_limit_is_read_whole(tiny: RobertaHubInter
 # ---- many labels ----
 
 
+@pytest.mark.system
 def test_of_many_labels_entailment_judges_the_nearest_alone(
     tiny: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +362,7 @@ def test_of_many_labels_entailment_judges_the_nearest_alone(
 # ---- how good, and how honest ----
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("by", ["meaning", "both"])
 def test_probabilities_mean_what_they_say(tiny: RobertaHubInterface, by: Any) -> None:
     """On every second of our own texts; benchmarks/zero_shot.py has more."""

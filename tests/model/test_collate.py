@@ -27,6 +27,7 @@ ARGUMENTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.system
 @peers.needs_fairseq
 @given(
     st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=9), min_size=1, max_size=5),

@@ -98,6 +98,7 @@ def test_a_layer(
     assert held != "int8" or 2 * same > len(BATCHES)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("held", WEIGHT_FORMATS)
 def test_a_layer_of_base(held: WeightFormat, level: Level) -> None:
     skip_without(held)

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("amd")
 TEXTS = ["Hello world!", "A longer sentence, with more words than the others have.", "x"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("family", [{}, {"normalize_before": True}, {"num_unique_layers": 1}])
 @pytest.mark.parametrize("dtype", [None, "int8", "bfloat16"])
 def test_models(

@@ -111,6 +111,7 @@ def test_attention_drops_weights_as_torch_does():
     torch.testing.assert_close(*spreads, rtol=0.1, atol=0.01)
 
 
+@pytest.mark.system
 def test_a_model_in_training_mode_drops_about_as_it_did(monkeypatch):
     """The features' scatter over draws is what torch's own dropout gives."""
     roberta = small_roberta(dropout=0.2, attention_dropout=0.2, activation_dropout=0.2)

@@ -81,6 +81,7 @@ def test_rounded_forms(kind: str, dtype: Dtype) -> None:
     assert (found.norm(dim=1) / wanted.norm(dim=1) - 1).abs().max() < 0.02  # which 1e-5 would move
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["ALBERT", "XL"])
 def test_exported_form(kind: str) -> None:
     model, ids, real = model_of(kind, 0.5)

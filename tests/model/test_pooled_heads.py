@@ -74,6 +74,7 @@ def by_hand(model: RobertaModel, ids: Tensor, head: str = "topic") -> Tensor:
 sequences = st.lists(st.lists(st.integers(2, 59), min_size=1, max_size=20), min_size=1, max_size=6)
 
 
+@pytest.mark.system
 @settings(max_examples=30)
 @given(rows=sequences, left=st.booleans())
 def test_packed_padded_traced_and_exported_are_the_definition(
@@ -235,6 +236,7 @@ def test_every_verb_that_asks_a_head_reads_the_mean(roberta: RobertaHubInterface
         )
 
 
+@pytest.mark.system
 def test_torch_compiles_and_exports_the_models_own_forward(model: RobertaModel) -> None:
     tokens = torch.tensor([[0, 5, 6, 2, 1, 1], [0, 9, 9, 9, 9, 2]])
     wanted = model(tokens, classification_head_name="topic")[0]

@@ -118,6 +118,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 def test_what_is_put_on_a_module_after_optimize_runs(
     roberta: RobertaHubInterface,
@@ -181,6 +182,7 @@ def test_the_lm_head_too(roberta: RobertaHubInterface) -> None:
     assert [p for _, p, _ in before] != [p for _, p, _ in after]
 
 
+@pytest.mark.system
 def test_the_check_is_cheap() -> None:
     """It is made at every batch: 0.1 ms; the best of many here."""
     encoder = RobertaModel(RobertaConfig()).eval().encoder.sentence_encoder

@@ -65,6 +65,7 @@ def as_lake(path: Path, unit_rows: int) -> Found:
     ]
 
 
+@pytest.mark.system
 @FEW
 @given(HEADS, st.lists(CELLS, max_size=40).map("".join), st.integers(1, 4))
 def test_csv(tmp_path: Path, head: str, body: str, unit_rows: int) -> None:

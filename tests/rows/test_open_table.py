@@ -217,6 +217,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         open_table(tmp_path / "x.parquet")
 
 
+@pytest.mark.system
 def test_rows_stream(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     with path.open("w") as file:

@@ -502,6 +502,7 @@ def test_a_full_disk_stops_with_a_sentence_and_the_same_call_goes_on(
     assert lake(source, tmp_path / "out", wide, unit_rows=UNIT).rows == ROWS
 
 
+@pytest.mark.system
 def test_the_shell_reaches_a_lake(
     tmp_path: Path, source: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_vectors_are_lists_of_a_fixed_size(model: Path, roberta: Any, table: Any
     assert np.isnan(hole[1]).all() and not np.isnan(hole[0]).any()
 
 
+@pytest.mark.system
 def test_every_verb_answers_as_the_plain_call(model: Path, roberta: Any, table: Any) -> None:
     def near(found: Any, wanted: Any) -> None:
         assert np.allclose(np.array(found, float), np.array(wanted, float), atol=1e-5)

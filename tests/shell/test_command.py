@@ -31,6 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return runner(monkeypatch, capsys)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("form", ["fairseq", "huggingface", "roberta_hub"])
 def test_convert_writes_what_loads_alike(run: Run, tmp_path: Path, form: str) -> None:
     heads = {"topic": ("art", "sport"), "other": ("a", "b", "c")}

@@ -53,6 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.system
 def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
     options = ("--label", "verdict", "-m", model, "--epochs", 12)
     status, printed, error = run("fit", "reviews.csv", *options)
@@ -83,6 +84,7 @@ def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
     assert [json.loads(line)["label"] for line in printed.splitlines()] == ["bad", "good"]
 
 
+@pytest.mark.system
 def test_how_it_learns_can_be_said(run: Run, model: Path, folder: Path) -> None:
     """And a second run says that it replaces the first."""
     options = ("--label", "verdict", "-m", model, "--epochs", 1, "--learning-rate", 1e-4)
@@ -101,6 +103,7 @@ def test_how_it_learns_can_be_said(run: Run, model: Path, folder: Path) -> None:
     assert note in printed.splitlines()
 
 
+@pytest.mark.system
 def test_a_rare_class_gets_the_shells_words(run: Run, model: Path, folder: Path) -> None:
     draw = random.Random(2)
     rows = [("A film.", "ok")] + [
@@ -141,6 +144,7 @@ def test_from_spans_to_a_tagger(run: Run, model: Path, folder: Path) -> None:
     assert status == 1 and "minutes means nothing to a tagger; leave out --minutes" in error
 
 
+@pytest.mark.system
 def test_a_line_for_pairs(run: Run, model: Path, folder: Path) -> None:
     rows = "".join(f"A {i}.,B {i}.,{'yes' if i % 2 else 'no'}\n" for i in range(20))
     Path("pairs.csv").write_text(f'"first, of two",second,label\n{rows}')
@@ -151,6 +155,7 @@ def test_a_line_for_pairs(run: Run, model: Path, folder: Path) -> None:
     assert status == 0 and json.loads(printed)["label"] in ("yes", "no")
 
 
+@pytest.mark.system
 def test_several_labels_of_a_file_without_a_header(run: Run, model: Path, folder: Path) -> None:
     names = ["art", "art|sport", "sport", ""]
     rows = "".join(f"Some words {i}.,{names[i % 4]},{i % 2},{i % 3 % 2}\n" for i in range(24))

@@ -12,6 +12,7 @@ from running import runner, write_model
 WORDS = ("bread", "soup", "tea")
 
 
+@pytest.mark.system
 def test_from_a_table_to_labels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,7 @@ def values(path: Path) -> list[dict[str, Any]]:
     return [row.values for row in open_table(path).rows()]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 def test_every_column_comes_through_as_it_was(
@@ -195,6 +196,7 @@ def test_an_answer_of_several_rows_repeats_the_columns(run: Run, tmp_path: Path)
     assert rows[2]["words.word"] == "" and rows[0]["words.word"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("verb", ["classify", "embed", "score", "tag", "tokens", "features"])
 @pytest.mark.parametrize("target", ["csv", "jsonl", "parquet", "npy"])
 def test_rows_without_a_text_at_the_begin_have_every_column(

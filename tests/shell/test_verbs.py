@@ -104,6 +104,7 @@ def test_zero_shot(run: Run, roberta: RobertaHubInterface) -> None:
     assert [answer["scores"] for answer in found] == nearly([dict(w.scores) for w in wanted])
 
 
+@pytest.mark.system
 def test_zero_shot_by_each_way(run: Run, roberta: RobertaHubInterface) -> None:
     labels = ("--labels", "sports,cooking,weather_forecast")
     names = ["sports", "cooking", "weather_forecast"]

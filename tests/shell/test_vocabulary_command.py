@@ -35,6 +35,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return runner(monkeypatch, capsys)
 
 
+@pytest.mark.system
 def test_two_commands_make_a_model(run: Run, tmp_path: Path) -> None:
     status, printed, error = run("vocabulary", "a.txt", "--size", "330", "--output", "mine")
     assert (status, printed) == (0, "")

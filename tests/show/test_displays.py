@@ -369,6 +369,7 @@ def test_values_are_plain_and_ones_own(roberta: RobertaHubInterface) -> None:
 # ---- pictures ----
 
 
+@pytest.mark.system
 def test_pictures_are_whole(roberta: RobertaHubInterface, tmp_path: Any) -> None:
     image = pytest.importorskip("matplotlib.image")
     for name, display in displays(roberta, FORTY + " It cost $5 and $x^2$.").items():

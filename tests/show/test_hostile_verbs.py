@@ -40,6 +40,7 @@ def is_text(shown: Any, text: str) -> None:
         assert all(width_of(line) <= 80 for line in str(shown).splitlines()), text
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("first", range(0, 200, 40))
 def test_texts(roberta: RobertaHubInterface, first: int) -> None:
     for text in HOSTILE[first : first + 40]:

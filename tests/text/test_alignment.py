@@ -85,6 +85,7 @@ def core(text, start, end):
     return set(range(solid[0], solid[-1] + 1)) if solid else set()
 
 
+@pytest.mark.system
 @given(texts(), st.data())
 def test_as_sets_of_bytes(tokenizer, text, data):
     cut = st.integers(0, len(text))

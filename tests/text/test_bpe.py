@@ -23,6 +23,7 @@ twenty = st.lists(
 )  # many strings an example: cheaper than many examples
 
 
+@pytest.mark.system
 @settings(max_examples=250, **relaxed)
 @given(twenty)
 def test_5000_strings_as_the_twin(twin, strings):
@@ -67,6 +68,7 @@ def assert_ids_of_original_tables(shared, text):
         assert BPE.encode_ids(line) == original.encode(line)
 
 
+@pytest.mark.system
 def test_real_text_as_original_tables(shared):
     assert_ids_of_original_tables(shared, real_text(shared, "oanc_slate.txt.xz", 1_500_000))
 
@@ -96,6 +98,7 @@ def test_cutting_at_long_whitespace_changes_nothing(twin, text):
         assert BPE.encode_ids(text) == twin.encode(text)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "text",
     [

@@ -142,6 +142,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("named", OTHERS)
 @pytest.mark.parametrize("where", ["tokenizer_config.json", "config.json"])
 def test_other_kinds_are_refused_by_name(shipped_files, named, where):

@@ -339,6 +339,7 @@ def saved_with_one_separator(folder: Path) -> RobertaHubInterface:
     return hub
 
 
+@pytest.mark.system
 def test_bpe_with_another_layout_comes_back(tmp_path: Path) -> None:
     hub = saved_with_one_separator(tmp_path)
     again = roberta_hub.load_model(tmp_path)
@@ -349,6 +350,7 @@ def test_bpe_with_another_layout_comes_back(tmp_path: Path) -> None:
     assert roberta_hub.load_model(tmp_path / "again").tokenizer.layout == hub.tokenizer.layout
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
@@ -379,6 +381,7 @@ def test_formats_without_room_say_so(
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_pretraining(tmp_path: Path, unit: str) -> None:
     from roberta_hub.train.loop.training_loop import train_loop

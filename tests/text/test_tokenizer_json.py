@@ -55,6 +55,7 @@ def lines_of(shared: Path) -> list[str]:
     return found
 
 
+@pytest.mark.system
 def test_ids_of_texts_and_pairs(saved: Path) -> None:
     ours, rust = roberta_hub.load_model(saved), theirs(saved)
     texts = [*SENTENCES, *ODD]
@@ -70,6 +71,7 @@ def test_ids_of_texts_and_pairs(saved: Path) -> None:
     assert rust.decode(rust.encode(ODD[4]).ids) == ODD[4]
 
 
+@pytest.mark.system
 def test_ids_of_ten_thousand_lines(saved: Path, shared: Path) -> None:
     lines = lines_of(shared)
     assert len(lines) == 10_000
@@ -78,6 +80,7 @@ def test_ids_of_ten_thousand_lines(saved: Path, shared: Path) -> None:
     assert found == [ids.tolist() for ids in ours.encode_batch(lines)]
 
 
+@pytest.mark.system
 def test_it_alone_is_enough(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
     ours = roberta_hub.load_model(saved)
@@ -142,6 +145,7 @@ def test_each_file_of_a_folder_is_opened_once(
     assert set(opened.values()) == {1}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("changes", [{}, {"add_prefix_space": True}])
 def test_sequences_of_one_step(saved: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
     """`tokenizers` runs such a sequence as the step that it holds."""
@@ -165,6 +169,7 @@ def test_sequences_of_one_step(saved: Path, tmp_path: Path, changes: dict[str, A
 CLASSES = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("named", [*CLASSES, "RobertaTokenizer", "RobertaTokenizerFast"])
 def test_a_generic_class_does_as_the_file_says(saved: Path, tmp_path: Path, named: str) -> None:
     """RobertaTokenizer does as its own arguments say, whatever the file does."""
@@ -187,6 +192,7 @@ def nested(depth: int) -> dict[str, Any]:
     return step
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "post_processor"])
 @pytest.mark.parametrize("false", [{"type": "Sequence"}, nested(9), nested(400)])
 def test_false_sequences(saved: Path, tmp_path: Path, part: str, false: Any) -> None:

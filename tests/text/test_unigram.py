@@ -89,6 +89,7 @@ def xlmr() -> Tokenizer:
 # ---- XLM-R's real vocabulary ----
 
 
+@pytest.mark.system
 def test_the_readme_of_xlm_r(xlmr: Tokenizer) -> None:
     assert len(xlmr) == 250_002 and xlmr.mask_idx == 250_001
     for text, ids in README.items():
@@ -318,6 +319,7 @@ def test_albert_reads_as_tokenizers(text: str) -> None:
         assert toy.engine.encode_ids(given_text) == [library.piece_to_id(p) for p in pieces]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("accents", [True, False])
 def test_cleaning_of_every_character(lower: bool, accents: bool) -> None:

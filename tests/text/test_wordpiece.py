@@ -297,6 +297,7 @@ def test_errors(small: Tokenizer) -> None:
 DIGEST = "626d15c4f8748d963699dc36cb817f98427e41aad0fcd1b494abcd8a17b730b1"
 
 
+@pytest.mark.system
 def test_no_python_changes_what_characters_become() -> None:
     """Where this differs, ids depend on the Python: Unicode 14 in 3.11, 16 in 3.14."""
     kinds = ((True, True, True), (False, False, True), (True, False, False))

@@ -12,6 +12,7 @@ from roberta_hub.train.config import GROUPS, Config, check, compose, fields, rec
 RECIPES = [f"{group}={name}" for group in GROUPS for name in recipes(group)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_composes(recipe):
     config = compose([recipe, "data.train=a.tsv"])

@@ -116,6 +116,7 @@ def test_a_pair_that_lies_is_refused(tmp_path: Path, said: str) -> None:
     assert "fairseq-preprocess --dataset-impl mmap" in str(error.value)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["new", "old"])
 def test_random_damage_is_read_as_it_is_or_refused(tmp_path: Path, kind: str) -> None:
     """Bytes changed, cut and put in: what comes is ids of the right number, or our error."""
@@ -257,6 +258,7 @@ def bin_for(path: Path, model: Path, lines: Sequence[Sequence[int]]) -> Path:
     return path
 
 
+@pytest.mark.system
 def test_shards_take_turns_by_epoch(model: Path, tmp_path: Path) -> None:
     """As in fairseq: epoch by epoch the next of the folders, the first again after the last."""
     from roberta_hub.train.run import make_task
@@ -272,6 +274,7 @@ def test_shards_take_turns_by_epoch(model: Path, tmp_path: Path) -> None:
         make_task(compose([*own, f"data.train={one}", f"data.valid={one}:{two}"]))
 
 
+@pytest.mark.system
 def test_a_line_that_the_model_cannot_take_is_left_out_and_said(
     model: Path, tmp_path: Path
 ) -> None:
@@ -300,6 +303,7 @@ def labelled(path: Path, model: Path, *, pairs: bool, numbers: bool) -> Path:
     return path
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("pairs", [False, True])
 def test_a_classifier_learns_in_the_order_of_fairseqs_classes(
     model: Path, tmp_path: Path, pairs: bool
@@ -324,6 +328,7 @@ def test_numbers_are_learnt_as_they_are(model: Path, tmp_path: Path) -> None:
     assert make_task(config).batch([1, 4], 0).targets["labels"].tolist() == [0.125, 0.5]
 
 
+@pytest.mark.system
 def test_what_does_not_fit_together_is_refused(model: Path, tmp_path: Path) -> None:
     data = labelled(tmp_path / "bin", model, pairs=True, numbers=False)
     tokenizer = load_model(model).tokenizer

@@ -133,6 +133,7 @@ def test_the_error_is_relative_and_weighted(folder, tmp_path):
     assert_close(loss.total.detach(), words + 2.0 * batch.count * error, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.system
 def test_the_states_are_learnt_and_the_teacher_stays(folder, tmp_path):
     before = (folder / "bert" / "model.safetensors").read_bytes()
     report = run(compose(settings(folder, tmp_path / "run", "bert", "loop.log_every=1")))
@@ -147,6 +148,7 @@ def test_the_states_are_learnt_and_the_teacher_stays(folder, tmp_path):
     assert trained.model.state_dict().keys() == start.model.state_dict().keys()
 
 
+@pytest.mark.system
 def test_a_run_goes_on_exactly(folder, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run(compose(settings(folder, whole, "bert", "loop.max_updates=6", "optimizer.total_updates=6")))

@@ -89,6 +89,7 @@ def test_any_numbers(data: st.DataObject, count: int, classes: int, several: boo
         assert 0.5 <= doubtful.score <= 1 and doubtful.given != doubtful.suggested
 
 
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:.*")
 @pytest.mark.parametrize("valid", [None, 0.25])
 def test_fit_finds_wrong_labels(valid: float | None) -> None:

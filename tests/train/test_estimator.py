@@ -38,6 +38,7 @@ def made(base: Path, **options: Any) -> RobertaClassifier:
     return RobertaClassifier(str(base), progress=False, **{"epochs": 1, **options})
 
 
+@pytest.mark.system
 def test_it_learns_and_answers_in_the_order_of_its_classes(fitted: RobertaClassifier) -> None:
     texts, words = sentences(40, 2)
     assert fitted.classes_.tolist() == WORDS
@@ -53,6 +54,7 @@ def test_it_learns_and_answers_in_the_order_of_its_classes(fitted: RobertaClassi
     assert fitted.fitted_.scores.count == len(fitted.fitted_.rows)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("values", "names"),
     [
@@ -84,6 +86,7 @@ def test_classes_keep_their_type(base: Path, values: Sequence[Any], names: Any, 
     assert 0 <= mine.score(texts, y) <= 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "polars"])
 def test_texts_come_in_any_container(base: Path, kind: str) -> None:
     texts, words = sentences(24)
@@ -95,6 +98,7 @@ def test_texts_come_in_any_container(base: Path, kind: str) -> None:
     assert made(base).fit(given, words).predict(given).shape == (24,)
 
 
+@pytest.mark.system
 def test_pairs(base: Path) -> None:
     pairs = [(f"A cat {i}.", f"A dog {i}.") for i in range(20)]
     mine = made(base).fit(pairs, [i % 2 for i in range(20)])
@@ -114,6 +118,7 @@ def several(kind: str) -> Any:
     return matrix.tolist() if kind == "nested lists" else matrix
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", ["lists", "matrix", "nested lists", "sparse", "frame"])
 def test_several_labels(base: Path, kind: str) -> None:
     y, texts = several(kind), [f"some words {i}" for i in range(24)]
@@ -232,6 +237,7 @@ def test_clone_and_pickle(fitted: RobertaClassifier, tmp_path: Path) -> None:
     assert np.array_equal(found, fitted.predict(texts))
 
 
+@pytest.mark.system
 def test_a_pipeline_a_search_and_scores(base: Path) -> None:
     selection = pytest.importorskip("sklearn.model_selection")
     from sklearn.pipeline import make_pipeline

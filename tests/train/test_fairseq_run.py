@@ -60,6 +60,7 @@ def losses(output: Path) -> list[float]:
         return [float(row["loss"]) for row in csv.DictReader(file)]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("task", TASKS)
 def test_there_and_back(place: Path, task: str) -> None:
     """The losses go on as in a run that nobody carried away."""
@@ -121,6 +122,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.system
 def test_a_file_that_lies_is_refused(place: Path) -> None:
     own = settings(place, "run", "masked_lm", f"model={place}/model", "loop.max_updates=1")
     train(compose(own))
@@ -155,6 +157,7 @@ def test_what_cannot_be_carried_is_refused(place: Path) -> None:
         train(compose([*settings(place, "run", "masked_lm"), "task.name=tokens"]))
 
 
+@pytest.mark.system
 def test_a_run_without_fairseqs_fields_goes_on(place: Path) -> None:
     """A state of a version before `batch.order` and `batch.multiple`."""
     own = [f"model={place}/model", "batch.order=random"]
@@ -180,6 +183,7 @@ def test_a_plan_leaves_out_what_has_no_tokens() -> None:
         plan_as_fairseq([3, 9], 8, seed=1, epoch=0)
 
 
+@pytest.mark.system
 def test_a_vocabulary_of_the_data_begins_a_model(place: Path) -> None:
     """`pretrained=false` with a folder of fairseq's: as many embeddings as its dict.txt says."""
     from roberta_hub.train.data.indexed_files import IndexedWriter

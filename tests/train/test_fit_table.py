@@ -392,6 +392,7 @@ def fitted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, P
     return done, folder / "mine", made
 
 
+@pytest.mark.system
 def test_it_learns_and_answers_with_its_own_head(fitted: Any) -> None:
     done, folder, _ = fitted
     scores = done.fitted.scores
@@ -453,6 +454,7 @@ def test_the_scores_as_text(fitted: Any) -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.system
 def test_pairs(base: Path, tmp_path: Path) -> None:
     draw, rows = random.Random(1), []
     for i in range(40):
@@ -470,6 +472,7 @@ def test_pairs(base: Path, tmp_path: Path) -> None:
     assert '[("a text", "another")]' in (tmp_path / "mine/README.md").read_text()
 
 
+@pytest.mark.system
 def test_a_regression_answers_in_the_tables_numbers(lively: Path, tmp_path: Path) -> None:
     prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
     rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]
@@ -485,6 +488,7 @@ def test_a_regression_answers_in_the_tables_numbers(lively: Path, tmp_path: Path
     assert "; always the mean, " in scores.headline() and "largest errors:" in lines
 
 
+@pytest.mark.system
 def test_several_labels(base: Path, tmp_path: Path) -> None:
     rows = [
         {"text": f"{a} and {b} {i}", "label": sorted({a, b})}
@@ -513,6 +517,7 @@ def remarks(count: int, seed: int) -> Rows:
     ]
 
 
+@pytest.mark.system
 def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path) -> None:
     examples = read_examples(remarks(600, 1), valid=remarks(100, 2))
     done = prepare_classifier(examples, model=lively, output=tmp_path / "mine").train(False)
@@ -520,6 +525,7 @@ def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path)
     assert scores.numbers["micro-F1"] > 0.6 > 0.2 > scores.simplest
 
 
+@pytest.mark.system
 def test_other_heads_go(base: Path, tmp_path: Path) -> None:
     """What the model knew before belongs to its old weights."""
     old = small_roberta(num_layers=2, heads={"mnli": 3}, labels={"mnli": ("a", "b", "c")})
@@ -531,6 +537,7 @@ def test_other_heads_go(base: Path, tmp_path: Path) -> None:
         mine.zero_shot("a", ["b", "c"])
 
 
+@pytest.mark.system
 def test_long_texts_are_cut_and_said(base: Path, tmp_path: Path) -> None:
     rows = good(40)
     rows[5]["text"] = "many words " * 60
@@ -538,6 +545,7 @@ def test_long_texts_are_cut_and_said(base: Path, tmp_path: Path) -> None:
         roberta_hub.fit(rows, model=base, output=tmp_path / "mine", epochs=1)
 
 
+@pytest.mark.system
 def test_the_call_prints_nothing_and_repeats(
     base: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -580,6 +588,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         roberta_hub.fit(good(), output=tmp_path / "file" / "mine")
 
 
+@pytest.mark.system
 def test_a_model_of_ones_own_is_replaced_and_that_is_said(base: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"model": base, "output": tmp_path / "mine", "epochs": 1}
     with warnings.catch_warnings(record=True) as first:
@@ -592,6 +601,7 @@ def test_a_model_of_ones_own_is_replaced_and_that_is_said(base: Path, tmp_path: 
     assert any(said in note for note in mine.fitted.notes)
 
 
+@pytest.mark.system
 def test_without_an_output_nothing_is_left(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,6 +637,7 @@ def test_a_run_that_fails_leaves_nothing(
     assert not left(tmp_path)
 
 
+@pytest.mark.system
 def test_one_goes_on_from_ones_own(base: Path, tmp_path: Path) -> None:
     """Also into the same folder: what was learnt is where it begins."""
     options: dict[str, Any] = {"output": tmp_path / "mine", "progress": False}
@@ -645,6 +656,7 @@ def test_one_goes_on_from_ones_own(base: Path, tmp_path: Path) -> None:
     assert set(other.head_labels(other.default_head)) == set(ANIMALS) - {"cat"}
 
 
+@pytest.mark.system
 def test_a_regression_goes_on_in_the_tables_numbers(base: Path, tmp_path: Path) -> None:
     prices = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5, "duck": 10000.5}
     rows = [{"text": row["text"], "price": prices[row["label"]]} for row in animals(200)]

@@ -69,6 +69,7 @@ ASKED: dict[str, list[Callable[[RobertaHubInterface, dict[str, Any]], Any]]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ASKED)
 def test_in_python(name: str, fitted: dict[str, Path], tmp_path: Path) -> None:
     mine = roberta_hub.load_model(fitted[name]).eval()
@@ -91,6 +92,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", COMMANDS)
 def test_in_a_shell(
     name: str,

@@ -79,11 +79,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return mine, output
 
 
+@pytest.mark.system
 def test_the_page_of_a_classifier(made: tuple[Any, Path]) -> None:
     text = check(made[1], HEADINGS)
     assert "\\x1b[31m" in text and "\\u202e" in text
 
 
+@pytest.mark.system
 def test_the_page_of_a_tagger(tmp_path: Path) -> None:
     rows = [
         {EVIL: f"a {word} film {number}", f"label {EVIL}": [[2, 2 + len(word), f"{word} <b>`"]]}

@@ -95,6 +95,7 @@ def test_what_is_no_label_of_a_word(tmp_path, tags):
         read_words(path)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("value", ["five", math.nan, True, "1e39", [1.0]])
 def test_what_is_no_number(base, tmp_path, value):
     path = jsonl(tmp_path / "x.jsonl", [{"sentence": "A", "label": value}])

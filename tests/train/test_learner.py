@@ -78,6 +78,7 @@ def test_answers_are_in_the_order_of_the_rows_asked_for(learner: Learner) -> Non
     assert_close(some, every[[7, 2, 20]])
 
 
+@pytest.mark.system
 def test_it_goes_back_bit_for_bit_and_learns_the_same_again(learner: Learner) -> None:
     learner.open(ROWS)
     start = weights(learner)

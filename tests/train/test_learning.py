@@ -176,6 +176,7 @@ def logits_of(roberta: RobertaHubInterface, texts: list[str]) -> Tensor:
     return torch.tensor([[one.scores[name] for name in names] for one in found]).double().log()
 
 
+@pytest.mark.system
 def test_the_temperature_is_in_the_last_layer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +265,7 @@ def other(examples: Examples, side: str) -> tuple[str]:
     return (next(name for name in examples.classes if name != own),)
 
 
+@pytest.mark.system
 def test_few_rows_are_cross_validated_and_more_are_held_out(tmp_path: Path) -> None:
     few = taught(plain(), read_examples(sentences(60)), tmp_path, minutes=LITTLE)
     assert few.how == "cross-validated" and len(few.rows) == len(few.answers) == 60
@@ -274,6 +276,7 @@ def test_few_rows_are_cross_validated_and_more_are_held_out(tmp_path: Path) -> N
     assert sum(more.counts.values()) == len(examples.train)
 
 
+@pytest.mark.system
 def test_rows_held_out_of_ones_own_table_are_learnt_at_last(tmp_path: Path) -> None:
     examples = read_examples(sentences(60), valid=0.2)
     changed = turned(examples, "valid", labels=other(examples, "valid"))
@@ -288,6 +291,7 @@ def test_rows_held_out_of_ones_own_table_are_learnt_at_last(tmp_path: Path) -> N
     assert third.answers[1:] == first.answers[1:]
 
 
+@pytest.mark.system
 def test_rows_of_a_table_to_measure_on_are_never_learnt(tmp_path: Path) -> None:
     examples = read_examples(sentences(60), valid=sentences(30, seed=2)[:9])
     roberta = plain()
@@ -306,6 +310,7 @@ def test_rows_of_a_table_to_measure_on_are_never_learnt(tmp_path: Path) -> None:
     assert [one.score for one in first.answers] == pytest.approx([a.score for a in asked], abs=1e-4)
 
 
+@pytest.mark.system
 def test_nothing_is_learnt_twice(tmp_path: Path) -> None:
     """Trainings: one for each fold, one for the judge, and one for all rows of one's own table."""
     for valid, wanted in ((0.2, 7), (sentences(9, seed=2), 6), (None, 6)):
@@ -330,6 +335,7 @@ def test_nothing_is_learnt_twice(tmp_path: Path) -> None:
 # ---- in earnest ----
 
 
+@pytest.mark.system
 def test_the_same_table_gives_the_same_weights(tmp_path: Path) -> None:
     rows = sentences(24, noise=0.0)
     found = []

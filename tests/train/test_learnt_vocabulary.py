@@ -195,6 +195,7 @@ def test_without_the_library_the_error_names_the_extra(
     assert not (tmp_path / "mine").exists()
 
 
+@pytest.mark.system
 def test_a_model_learns_with_it_and_keeps_it_in_every_format(tmp_path: Path) -> None:
     path = write_corpus(tmp_path)
     learnt = learn(path, tmp_path / "mine")

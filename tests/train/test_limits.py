@@ -131,6 +131,7 @@ def test_no_value_of_any_field_breaks_out(good, name, tmp_path, monkeypatch):
             begun += family(lambda config=config: run(config))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("values", [1, pytest.param(len(TEXTS), marks=pytest.mark.slow)])
 def test_no_text_of_any_field_breaks_out(values):
     draw = random.Random(0)

@@ -57,6 +57,7 @@ def losses(directory):
     return [float(row[rows[0].index("loss")]) for row in rows[1:]]
 
 
+@pytest.mark.system
 def test_learns_and_writes_models_that_load(tmp_path):
     report = train_loop(ToyTask(), config(tmp_path, loop__max_updates=100))
     assert report.stopped == "max_updates" and report.finished
@@ -77,6 +78,7 @@ the rounding noise where a gradient is 0, as that of the keys' bias is: in float
 differ by up to 5e-5."""
 
 
+@pytest.mark.system
 def test_accumulation_equals_a_larger_batch(tmp_path):
     train_loop(ToyTask(**EXACT), config(tmp_path / "one", batch__batch_size=8))
     train_loop(
@@ -154,6 +156,7 @@ def test_bfloat16_learns_and_leaves_the_module_plain(tmp_path):
     assert {p.dtype for p in task.module.parameters()} == {torch.float32}
 
 
+@pytest.mark.system
 def test_evaluation_disturbs_nothing(tmp_path):
     train_loop(ToyTask(dropout=0.1), config(tmp_path / "often", loop__evaluate_every=1))
     train_loop(ToyTask(dropout=0.1), config(tmp_path / "never", loop__evaluate_every=0))
@@ -172,6 +175,7 @@ def test_epochs(tmp_path):
     assert (report.stopped, report.update, report.epoch) == ("max_epochs", 24, 2)
 
 
+@pytest.mark.system
 def test_max_minutes_stops_in_time_saves_and_goes_on(tmp_path, monkeypatch):
     """By a clock of its own, on which an update takes 0.03 s and nothing else takes any."""
     options = {"loop__max_updates": 150, "optimizer__total_updates": 150}
@@ -199,6 +203,7 @@ def test_max_minutes_stops_in_time_saves_and_goes_on(tmp_path, monkeypatch):
     assert gap(tmp_path, tmp_path / "whole") == 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_saves_and_goes_on(tmp_path, number):
     options = {"optimizer__total_updates": 40, "loop__max_updates": 40}
@@ -219,6 +224,7 @@ def test_ctrl_c_saves_and_goes_on(tmp_path, number):
     assert gap(tmp_path, tmp_path / "whole") == 0
 
 
+@pytest.mark.system
 def test_a_degenerate_run_is_said(tmp_path):
     task = ToyTask()
     task.module.dead = True

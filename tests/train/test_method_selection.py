@@ -127,6 +127,7 @@ def chosen(folder: Path, run: Any = nothing, rows: int = 40, **options: Any) -> 
     return taught(plain(), read_examples(sentences(rows)), folder, run, **options).choice
 
 
+@pytest.mark.system
 def test_little_work_gives_the_regression_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_little_work_gives_the_regression_and_says_why(
     assert len(ran) == 5 and set(ran) == {20}
 
 
+@pytest.mark.system
 def test_warm_up_is_shorter_where_rows_are_seen_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +195,7 @@ def test_what_the_caller_says_of_training_is_done(
     assert whole.score is not None and head.score is not None and whole.score < head.score
 
 
+@pytest.mark.system
 def test_the_same_table_gives_the_same_choice(tmp_path: Path) -> None:
     first, second = (chosen(tmp_path, minutes=1.0) for _ in range(2))
     assert first == second

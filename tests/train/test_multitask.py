@@ -98,6 +98,7 @@ def test_the_language_model_is_kept(material, tmp_path):
     assert losses["plain"] > losses["before"] + 0.5, losses
 
 
+@pytest.mark.system
 def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
     more = [f"task.options={{rehearse: {material}/text.txt}}"]
     task = make_task(compose(settings(material, tmp_path, *more)))
@@ -166,6 +167,7 @@ def test_a_side_task_learns_probabilities_in_the_order_of_its_own_labels(materia
     assert task.finish().head_labels("seen") == ("yes", "no")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("entries", "words"),
     [

@@ -174,6 +174,7 @@ def test_the_loss_is_chance_at_first_and_is_watched(material, tmp_path):
     assert report.update == 1 and not report.degenerate
 
 
+@pytest.mark.system
 def test_what_cannot_be_pretrained(material, tmp_path):
     def task(*more):
         return make_task(compose(settings(material, tmp_path, *more)))
@@ -193,6 +194,7 @@ def test_what_cannot_be_pretrained(material, tmp_path):
         task("data.train=null")
 
 
+@pytest.mark.system
 def test_a_model_goes_on_training_and_leaves_whole(material, tmp_path):
     """A checkpoint as fairseq could write it trains on here, and fairseq reads the result."""
     small_roberta(num_layers=2, dropout=0.0).save(tmp_path / "fairseq", format="fairseq")

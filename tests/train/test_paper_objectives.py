@@ -115,6 +115,7 @@ def test_the_boundary_loss_is_the_papers_formula(material, tmp_path):
             torch.testing.assert_close(found[name], parameter.grad, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", [NEXT, ORDER, BOUNDARY], ids=["next", "order", "boundary"])
 def test_a_run_that_is_stopped_goes_on_bit_for_bit(material, tmp_path, how):
     whole = run(compose(settings(material, tmp_path / "whole", how)))
@@ -206,6 +207,7 @@ def test_a_boundary_begins_from_the_texts_statistics(material, tmp_path):
     assert bias.std() > 0.1 and torch.equal(task.module.objectives.boundary.bias, bias)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("how", "known"), [(NEXT, {"nsp"}), (BOUNDARY, set())], ids=["next", "boundary"]
 )
@@ -237,6 +239,7 @@ def test_each_objective_is_learnt(material, tmp_path, how):
         assert found[name] > 0.75
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", [NEXT, ORDER, BOUNDARY], ids=["next", "order", "boundary"])
 def test_half_precision(material, tmp_path, how):
     losses = {}

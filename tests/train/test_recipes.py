@@ -21,6 +21,7 @@ def test_all_of_them_are_there():
     assert sorted(RECIPES) == sorted(f"{group}={n}" for group in GROUPS for n in recipes(group))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_composes_to_the_same_configuration(recipe):
     found = dataclasses.asdict(compose([recipe]))
@@ -70,6 +71,7 @@ def test_a_rate_that_the_caller_sets_is_never_scaled(setting):
     assert at_width(asked, 64).optimizer.lr == MAX_RATE
 
 
+@pytest.mark.system
 def test_a_run_says_the_rate_that_it_takes(base, tmp_path, caplog):
     """In its first lines, and in train.json: from that file the same rate is taken again."""
     words = list(ANIMALS)

@@ -113,6 +113,7 @@ def chosen(kind: HeadKind, features: Tensor, targets: Tensor, **more: Any) -> Re
     return regression(features, targets, kind, FOLDS, **more)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_row_is_answered_by_what_it_taught(kind: HeadKind) -> None:
     features, targets = rows_of(kind)
@@ -151,6 +152,7 @@ def test_settings_have_the_least_loss_on_unseen_rows() -> None:
     assert chosen("single_label", sharp, clear).settings.strength == max(ROW_STRENGTHS)
 
 
+@pytest.mark.system
 def test_words_are_trusted_where_they_help() -> None:
     """Few rows of many classes: a hint of each class's direction is worth more than they are."""
     generator = torch.Generator().manual_seed(3)

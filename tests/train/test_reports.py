@@ -16,6 +16,7 @@ from roberta_hub.train.reports import Messages
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.system
 def test_the_command_reports_on_stderr(base, tmp_path):
     rows = [["a fine film", "good"], ["a dull film", "bad"], ["great fun", "good"]] * 4
     path = tsv(tmp_path / "x.tsv", ["sentence", "label"], rows)

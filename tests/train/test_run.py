@@ -60,6 +60,7 @@ def test_a_command_trains_a_model(material, capsys):
     assert (material / "run/train.json").exists()
 
 
+@pytest.mark.system
 def test_train_goes_on_and_returns_the_best(material):
     first = train(compose(settings(material, "loop.max_updates=20", "optimizer.total_updates=40")))
     second = train(compose(settings(material, "optimizer.total_updates=40")))
@@ -115,6 +116,7 @@ def test_architecture(material):
         make_model(compose(settings(material, "architecture.num_layers=1")))
 
 
+@pytest.mark.system
 def test_a_new_architecture_is_drawn_from_the_seed():
     tiny = ["pretrain=tiny", "architecture.num_layers=1", "architecture.embedding_dim=8"]
     one, two, three = (make_model(compose([*tiny, f"seed={seed}"])) for seed in (1, 1, 2))
@@ -155,6 +157,7 @@ def test_another_architecture_keeps_the_models_own_vocabulary_and_source(materia
         assert found.bpe.encode(text) == own.encode(text)
 
 
+@pytest.mark.system
 def test_a_vocabulary_of_another_size_is_refused():
     for name, value in {"vocab_size": 10, "padding_idx": 5}.items():
         with pytest.raises(InputError, match=rf"architecture\.{name} is {value}"):

@@ -40,6 +40,7 @@ def whole(tmp_path_factory):
     return folder
 
 
+@pytest.mark.system
 def test_a_run_goes_on_bit_for_bit_in_either_kind(tmp_path, whole):
     kinds = {4: "sharded", 6: "sharded", 8: "whole", 10: "sharded", 12: "whole"}
     for updates, kind in kinds.items():

@@ -70,6 +70,7 @@ def test_parts_of_a_text(text: str, parts: list[str]) -> None:
     assert split_words(text) == treebank_words(text)
 
 
+@pytest.mark.system
 def test_a_heads_rule_of_words_is_kept(tmp_path: Path) -> None:
     roberta = small_roberta()
     roberta.register_token_head("ner", labels=["O", "B-X"])
@@ -211,6 +212,7 @@ def test_what_cannot_be_learnt_is_refused(base: Path, tmp_path: Path) -> None:
         assert caught.value.in_shell().endswith(f"; leave out --{name}")
 
 
+@pytest.mark.system
 def test_a_table_with_spans_can_be_classified_too(base: Path) -> None:
     rows = [{**row, "kind": "some" if row["spans"] else "none"} for row in notes(40)]
     found = roberta_hub.fit(rows, label="kind", model=base, epochs=1, progress=False)
@@ -230,6 +232,7 @@ def made(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Pat
     return mine, folder
 
 
+@pytest.mark.system
 def test_it_learns_and_tags(made: Any) -> None:
     mine, folder = made
     scores = mine.fitted.scores

@@ -42,6 +42,7 @@ def test_classification(base, tmp_path):
         assert [p.label for p in roberta.classify(texts)] == ["yes", "no"]
 
 
+@pytest.mark.system
 def test_another_models_probabilities_are_learnt(base, tmp_path):
     """Single labels would end near 0 and 1: these doubts are in the second column alone."""
     doubts = {"cat": 0.8, "dog": 0.6, "cow": 0.35, "duck": 0.1}
@@ -119,6 +120,7 @@ def test_regression(base, tmp_path):
     assert values[0] == pytest.approx(values[1])
 
 
+@pytest.mark.system
 def test_multi_label(base, tmp_path):
     def make(draw: Random) -> dict[str, Any]:
         there = draw.sample(sorted(ANIMALS), draw.randint(0, 3))
@@ -156,6 +158,7 @@ def commonsense(draw: Random) -> dict[str, Any]:
     return {"question": {"stem": f"What does a {animal} do?", "choices": choices}, "answerKey": key}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("recipe", "make", "context", "option"),
     [
@@ -228,6 +231,7 @@ def test_a_new_head_comes_from_the_seed(base, tmp_path):
     assert torch.equal(one, same) and not torch.equal(one, other)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("row", "settings", "words"),
     [

@@ -38,6 +38,7 @@ def tagged(draw: Random) -> str:
     return "".join(f"{word}\n" for word in words)
 
 
+@pytest.mark.system
 def test_tokens(base, tmp_path):
     files = two(tagged, tmp_path, "conll", lambda p, rows: p.write_text("\n".join(rows)) and p)
     trained, found = learn(base, tmp_path, "ner", files, updates=70)
@@ -80,6 +81,7 @@ def squad(path: Path, rows: list[tuple[str, dict[str, Any]]]) -> Path:
     return path
 
 
+@pytest.mark.system
 def test_span(base, tmp_path):
     files = two(question, tmp_path, "json", squad, (400, 60))
     trained, found = learn(base, tmp_path, "squad", files, updates=200)
@@ -150,6 +152,7 @@ def winogrande(draw: Random) -> dict[str, Any]:
     }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("recipe", "make"), [("wsc", winograd), ("winogrande", winogrande)])
 def test_pronouns(base, tmp_path, recipe, make):
     files = two(make, tmp_path, "jsonl", jsonl, (200, 60))

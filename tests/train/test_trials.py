@@ -74,6 +74,7 @@ def test_the_best_of_the_trials_is_taken_and_each_is_told(base: Path) -> None:
     assert again.classify("The cat.") == mine.classify("The cat.")
 
 
+@pytest.mark.system
 def test_trials_end_with_the_minutes(base: Path) -> None:
     """Work is counted and not measured, so that the same is tried on any machine."""
     rows = animals(40)

@@ -69,6 +69,7 @@ def task_of(folder: Path, model: Path | str, rows: Sequence[Sequence[Any]], *mor
 # ---- what is learnt ----
 
 
+@pytest.mark.system
 def test_pairs(base: Path, tmp_path: Path) -> None:
     """Sixteen meanings, in two ways of saying them."""
     files = two(pair, tmp_path, "tsv", lambda path, rows: tsv(path, TRIPLE, rows))
@@ -86,6 +87,7 @@ def test_pairs(base: Path, tmp_path: Path) -> None:
         assert hit.text == "What moos is unhappy."
 
 
+@pytest.mark.system
 def test_scores(base: Path, tmp_path: Path) -> None:
     files = two(scored, tmp_path, "tsv", lambda path, rows: tsv(path, SCORED, rows), (200, 60))
     trained, found = learn(base, tmp_path, "sentences", files, updates=80)
@@ -96,6 +98,7 @@ def test_scores(base: Path, tmp_path: Path) -> None:
     assert near > half > far
 
 
+@pytest.mark.system
 def test_sentence_transformers_opens_what_is_saved(base: Path, tmp_path: Path) -> None:
     package = pytest.importorskip("sentence_transformers")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
@@ -139,6 +142,7 @@ def test_unpooled_prompts_are_not_learnt(base: Path, tmp_path: Path) -> None:
         task_of(tmp_path, tmp_path / "model", [TRIPLE, pair(Random(0))])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -204,6 +208,7 @@ def test_a_row_that_comes_twice_teaches_as_one_does(base: Path, tmp_path: Path) 
     assert gradients and all(not gradient.any() for gradient in gradients)
 
 
+@pytest.mark.system
 def test_options_count(base: Path, tmp_path: Path) -> None:
     rows = [TRIPLE, *(pair(Random(i)) for i in range(8))]
 
@@ -241,6 +246,7 @@ def teachers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 ENGLISH = [text for text in SENTENCES if text.isascii()]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("width", [32, 48])
 def test_a_teacher_of_another_family(
     base: Path, tmp_path: Path, teachers: dict[int, Path], width: int
@@ -291,6 +297,7 @@ def test_a_teacher_cuts_long_texts(base: Path, tmp_path: Path, teachers: dict[in
     assert torch.isfinite(task.batch([0, 1, 2], 0).targets["teacher"]).all()
 
 
+@pytest.mark.system
 def test_a_run_that_stops_goes_on_in_the_same_weights(
     base: Path, tmp_path: Path, teachers: dict[int, Path]
 ) -> None:
@@ -331,6 +338,7 @@ def test_beside_another_task(base: Path, tmp_path: Path, teachers: dict[int, Pat
 # ---- what is refused ----
 
 
+@pytest.mark.system
 def test_what_cannot_be_learnt_says_why(base: Path, tmp_path: Path) -> None:
     pairs = [TRIPLE[:2], ("a", "b"), ("c", "d")]
     with pytest.raises(InputError, match=r"data\.train has single sentences .*options\.teacher="):

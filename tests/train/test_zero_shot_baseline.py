@@ -73,6 +73,7 @@ def test_labels_that_are_no_words_have_none(tiny: RobertaHubInterface) -> None:
     )  # zero_shot wants each once
 
 
+@pytest.mark.system
 def test_fit_says_where_the_names_alone_are_as_good() -> None:
     rows = [
         {"text": f"{what} on day {i}.", "label": label}

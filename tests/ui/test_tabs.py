@@ -133,6 +133,7 @@ def test_what_cannot_be_answered_is_a_sentence(
     assert "Traceback" not in shown and "texts[" not in shown and "corpus[" not in shown
 
 
+@pytest.mark.system
 def test_hostile_texts_stay_texts(every_head: Path) -> None:
     roberta = roberta_hub.load_model(every_head)
     for tab in tabs(roberta):
