@@ -259,4 +259,4 @@ for asked in ("This example is {}.", "It is about {}.", "We talked about {}."):
 # - `zero_shot` picks one of the labels that you name, and the wording counts. The model card has its shares of right answers: 89.8 % for
 #   topics of eight kinds, and 76.7 % for two moods.
 #
-# Where these answers are not good enough, train a model on your own examples: that is the [last notebook](03_your_own_classifier.ipynb).
+# Where these answers are not good enough, train a model on your own examples: that is [another notebook](03_your_own_classifier.ipynb).

@@ -25,6 +25,7 @@ KEYWORDS = {
         "",
         "embed normalizes as the model says, features(normalize=True) too",
     ),
+    "k": ("topk", ""),
     "num_labels": ("num_classes", ""),
     "num_workers": ("", "torch.set_num_threads says how many cores work"),
     "padding": ("", "nothing is padded here; collate_tokens pads ids to a batch"),

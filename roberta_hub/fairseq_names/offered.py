@@ -193,7 +193,7 @@ ELSEWHERE = {
     "fairseq.logging": f"logs of its trainer; {_TRAIN}",
     "fairseq.meters": f"meters of its trainer; {_TRAIN}",
     "fairseq.metrics": f"metrics of its trainer; {_TRAIN}",
-    "fairseq.models": f"a registry and other models; RobertaModel and relatives are ours, {_REAL}",
+    "fairseq.models": f"a registry and models that are no RoBERTa; {_REAL}",
     "fairseq.models.roberta": (
         "parts of the model; roberta.model has them, and register_classification_head adds heads"
     ),

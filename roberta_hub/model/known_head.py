@@ -87,6 +87,8 @@ def unknown_head(
     what = f"no {f'{kind} head' if kind else 'head'} {short_repr(head)}; this model has {listed}"
     if near := close_names(head, able):
         what += f"; did you mean {near}?"
+    if " " in head:
+        what += "; a pair of texts is a tuple: (first, second)"
     return UnknownNameError(what, remedy=_remedy(model, head, kind))
 
 

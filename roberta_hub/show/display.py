@@ -111,8 +111,8 @@ class Display:
 class ShownList(list[Item]):
     """A list that a notebook draws; all else it does as the list that it is.
 
-    `print` writes its answers as it writes one of them, a line each. It is pickled and copied as a
-    plain list.
+    `print` writes its answers as it writes one of them, a line each; lists of answers have a blank
+    line between them. It is pickled and copied as a plain list.
 
     Example:
         >>> import pickle
@@ -130,9 +130,11 @@ class ShownList(list[Item]):
 
     def __str__(self) -> str:
         items: list[Any] = list(self)
-        if not items or any(isinstance(item, list | tuple) for item in items):
+        groups = items if all(isinstance(item, list) for item in items) else [items]
+        found = [item for own in groups for item in own]
+        if not all(groups) or not found or any(isinstance(item, list | tuple) for item in found):
             return repr(self)
-        return "\n".join(map(str, items))
+        return "\n\n".join("\n".join(map(str, own)) for own in groups)
 
     def _repr_html_(self) -> str | None:
         try:

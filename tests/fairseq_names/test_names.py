@@ -106,7 +106,7 @@ ABSENT = {
     "from fairseq.models import register_model": ["registry", "fairseq.models has roberta here"],
     "from fairseq.models.roberta import RobertaEncoder": ["roberta.model has them", "XLMRModel"],
     "from fairseq.models.roberta import RobertaModle": ["did you mean RobertaModel?"],
-    "from fairseq.models.bart import BARTModel": ["other models", "fairseq itself"],
+    "from fairseq.models.bart import BARTModel": ["models that are no RoBERTa", "fairseq itself"],
     "from fairseq.data import MaskTokensDataset": ["datasets of its trainer", "Dictionary"],
     "from fairseq.data.encoders.utils import get_whole_word_mask": ["encoders.build_bpe(NAME)"],
     "from fairseq.modules import TransformerSentenceEncoderLayer": ["transformers' files"],

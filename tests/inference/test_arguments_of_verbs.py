@@ -155,6 +155,7 @@ def test_a_model_has_layers() -> None:
         ("classify", "batch_size", "say batch_tokens="),
         ("features", "batch_size", "say batch_tokens="),
         ("fill_mask", "top_k", "say topk="),
+        ("search", "k", "say topk="),
         ("zero_shot", "candidate_labels", "say labels="),
         ("zero_shot", "hypothesis_template", "say hypothesis="),
         ("classify", "max_length", "say truncate=.*cuts"),

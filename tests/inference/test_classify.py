@@ -11,6 +11,7 @@ from questions import LONG, NLI, TEXTS, TOPICS, ids_of
 from torch import Tensor
 
 from roberta_hub import Prediction, RobertaHubInterface
+from roberta_hub.errors import UnknownNameError
 from roberta_hub.text import Dictionary, Task
 
 
@@ -87,6 +88,8 @@ def test_a_wrong_head_is_named_with_those_there_are(roberta: RobertaHubInterface
                 builtin, match=r"^no classification head 'nli'; this model has mnli, grade"
             ):
                 call()
+    with pytest.raises(UnknownNameError, match=r"; a pair of texts is a tuple: \(first, second\)"):
+        roberta.classify("It rains.", "It is wet.")
 
 
 # ---- zero shot ----

@@ -216,8 +216,12 @@ def test_lists_stay_lists(roberta: RobertaHubInterface) -> None:
         for made in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
             assert type(made) is list and made == plain
         assert type(found[:1]) is list and type(found[:] + found) is list
-        rows = plain and not any(isinstance(row, list | tuple) for row in plain)
-        assert str(found) == ("\n".join(map(str, plain)) if rows else repr(plain)), name
+        printed = "\n".join(map(str, plain))
+        if name in ("hits of many", "hits of vectors"):
+            printed = "\n\n".join("\n".join(map(str, own)) for own in plain)
+        elif not plain or any(isinstance(row, list | tuple) for row in plain):
+            printed = repr(plain)
+        assert str(found) == printed, name
         if name.endswith("mask") or name.endswith("masks"):
             assert json.dumps(found) == json.dumps(plain)
 
