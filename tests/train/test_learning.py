@@ -388,7 +388,7 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
     assert_close(ours / ours.norm(), theirs / theirs.norm())  # but for the temperature
 
 
-def test_trials_of_a_large_table_are_said_not_to_be_made(
+def test_options_without_effect_on_a_large_table_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learning, "SMALL_TABLE_ROWS", 20)
@@ -396,3 +396,5 @@ def test_trials_of_a_large_table_are_said_not_to_be_made(
     examples = read_examples(rows, valid=0.2)
     found = taught(plain(), examples, tmp_path, lambda config, task: None, trials=3)
     assert found.notes == ["trials are made with at most 20 rows; these were learnt once"]
+    found = taught(plain(), examples, tmp_path, lambda config, task: None, minutes=9)
+    assert found.notes == ["minutes limit only tables of at most 20 rows; these were learnt once"]

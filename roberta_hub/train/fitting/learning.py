@@ -529,6 +529,11 @@ class _Table:
             notes.append(
                 f"trials are made with at most {SMALL_TABLE_ROWS:,} rows; these were learnt once"
             )
+        if self.options.minutes:
+            notes.append(
+                f"minutes limit only tables of at most {SMALL_TABLE_ROWS:,} rows; these were "
+                "learnt once"
+            )
         return Learnt(choice, "held out", rows, answers, 0.0, divisor, counts, notes, doubted)
 
     # ---- answers ----
