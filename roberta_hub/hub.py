@@ -74,41 +74,43 @@ def load_model(
     revision: str | None = None,
     **overrides: object,
 ) -> RobertaHubInterface:
-    """Load a model by name, or from a file, directory or archive of any format that we read.
+    """Load a model by its name, or from a file, directory or archive of a supported format.
 
     As in fairseq, the model is in train mode: call `.eval()` before `predict`.
 
     Args:
-        name_or_path: a name of `available_models()`; OWNER/NAME, a model of these families at
-            Hugging Face, which huggingface_hub downloads; a fairseq directory, model.pt or .tar.gz;
-            a Hugging Face directory; a directory of `save` or of a training run; or a file of
-            weights in one of these, which is then read. An existing path wins over a name.
-        pretrained: False builds the named architecture with random weights, without a network. A
-            relative of RoBERTa then takes ids, and takes texts if `vocabulary` is given.
-        device: "cuda", "cuda:1", "mps"; "auto": CUDA if there is one, else the CPU; "meta": no
-            memory, only shapes; None: the CPU.
-        dtype: of the weights; None widens half precision to float32. A pickle or a file of our
-            cache stays mapped in its stored dtype, so XLM-R's XL (7 GB) takes no memory of its own.
-        checkpoint_file: file of weights in a directory; of several, joined by os.pathsep, the first
-            is used. None takes fairseq's model.pt if it exists, else the file that exists. In a
-            training run it takes the best model, else the last.
-        data_name_or_path: folder of dict.txt; a path that begins with "." is relative to the
-            model's directory. A model with its own vocabulary takes none.
+        name_or_path: a name of `available_models()`; OWNER/NAME, a model of one of these families
+            on the Hugging Face Hub; a fairseq directory, model.pt or .tar.gz; a Hugging Face
+            directory; a directory that `save` or a training run wrote; or a file of weights in one
+            of these directories. An existing path wins over a name.
+        pretrained: False builds the named architecture with random weights, without a network.
+            Other families than RoBERTa then take only ids, unless `vocabulary` is given.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto", which is CUDA if available and else the
+            CPU. "meta" allocates no memory and has only shapes. None: the CPU.
+        dtype: dtype of the weights. None converts half precision to float32. Weights of a pickle,
+            or of a file of our cache, that have this dtype already stay memory-mapped. So XLM-R's
+            XL (7 GB) takes no memory of its own in float16.
+        checkpoint_file: file of weights in a directory. If several are joined by os.pathsep, the
+            first is used. None takes fairseq's model.pt if it exists, else the file that exists. In
+            a training run, None takes the best model, else the last.
+        data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
+            model's directory. Raises an error if the model has its own vocabulary.
         bpe: kind of tokenizer. "gpt2" (default) is the checkpoint's own, or RoBERTa's if it has
-            none. fairseq's "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) are
-            errors if the model has no such files.
+            none. fairseq's "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) raise an
+            error if the model lacks their files.
         strict: False ignores tensors that have no place in the model, with a warning.
         allow_nonfinite: True accepts NaN and infinity in the weights.
         force_download: download a named model again.
         progress: show a bar while downloading.
-        converted: for a pickle, keep a safetensors copy in the cache (`cache_root()/twins`) and map
-            the copy the next time; False reads the file itself and writes nothing.
-        adapter: for a folder with a LoRA adapter of peft. True merges it into its base, which is in
-            the same folder or is named by adapter_config.json. False loads only the base. None
-            refuses such a folder.
-        revision: branch, tag or commit of a model at Hugging Face. From then on its name means this
-            commit on this machine. None: the commit that it already means, or the newest if none.
-        overrides: fairseq's arguments, which replace those of the checkpoint. Any checkpoint takes
+        converted: True keeps a safetensors copy of a pickle in the cache (`cache_root()/twins`),
+            and maps the copy the next time. False reads the pickle itself and writes nothing.
+        adapter: what to do with a LoRA adapter of peft in the folder. True merges it into its base
+            model, which is in the same folder or is named by adapter_config.json. False loads only
+            the base model. None raises an error.
+        revision: branch, tag or commit of a model on the Hugging Face Hub. Later loads of the name
+            on this machine use the same commit. None: the commit of the earlier load, else the
+            newest.
+        overrides: fairseq's arguments. They replace those of the checkpoint. Any checkpoint takes
             `dropout`, `attention_dropout`, `activation_dropout`, `pooler_dropout`,
             `encoder_layerdrop`, `encoder_layers_to_keep`, and `gpt2_encoder_json` with
             `gpt2_vocab_bpe` (your own BPE). fairseq's checkpoints also take the others, such as
@@ -120,7 +122,7 @@ def load_model(
 
     Raises:
         UnknownNameError: no such model, revision or argument; the message lists similar names.
-        MissingExtraError: a model at Hugging Face needs huggingface_hub, which is not installed.
+        MissingExtraError: huggingface_hub is not installed, and the model is on the Hub.
         InputError: a device, dtype or argument is not available on this machine.
         CheckpointError: a file is missing, damaged, unsafe or has another shape.
         DownloadError: the files of a named model cannot be downloaded.
@@ -254,8 +256,8 @@ class RobertaModel(roberta.Roberta):
         """Build a model with random weights, as fairseq's `RobertaModel.build_model` does.
 
         Args:
-            args: a Namespace of fairseq's arguments.
-            task: its `source_dictionary` says the number of rows.
+            args: a Namespace with fairseq's arguments.
+            task: its `source_dictionary` sets the size of the vocabulary.
 
         Example:
             >>> from argparse import Namespace
@@ -280,9 +282,11 @@ class RobertaModel(roberta.Roberta):
 
         Args:
             model_name_or_path: a catalogue name, a directory, a model.pt or a .tar.gz.
-            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
-            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
-            bpe: "gpt2", RoBERTa's.
+            checkpoint_file: file of weights in that directory. None: model.pt if it exists, else
+                the file that exists.
+            data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
+                model's directory.
+            bpe: kind of tokenizer. "gpt2" is RoBERTa's.
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
         return load_model(
@@ -445,9 +449,11 @@ class XLMRModel(RobertaModel):
         Args:
             model_name_or_path: "xlmr.large", or a directory with model.pt, dict.txt and
                 sentencepiece.bpe.model.
-            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
-            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
-            bpe: "sentencepiece".
+            checkpoint_file: file of weights in that directory. None: model.pt if it exists, else
+                the file that exists.
+            data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
+                model's directory.
+            bpe: kind of tokenizer, "sentencepiece".
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
         return super().from_pretrained(
@@ -472,9 +478,11 @@ class CamembertModel(RobertaModel):
         Args:
             model_name_or_path: "camembert", or a directory with model.pt, dict.txt and
                 sentencepiece.bpe.model.
-            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
-            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
-            bpe: "sentencepiece".
+            checkpoint_file: file of weights in that directory. None: model.pt if it exists, else
+                the file that exists.
+            data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
+                model's directory.
+            bpe: kind of tokenizer, "sentencepiece".
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """
         return super().from_pretrained(
@@ -502,11 +510,13 @@ class GottbertModel(RobertaModel):
         Args:
             model_name_or_path: "gottbert-base", or a directory with model.pt, dict.txt, vocab.json
                 and merges.txt.
-            checkpoint_file: in that directory; None: model.pt if there is one, else what is there.
-            data_name_or_path: folder of dict.txt; beginning with "." from the model's directory.
-            bpe: "hf_byte_bpe".
-            bpe_vocab: the pieces' file; a bare name may be in the model's folder.
-            bpe_merges: the merges' file, likewise.
+            checkpoint_file: file of weights in that directory. None: model.pt if it exists, else
+                the file that exists.
+            data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
+                model's directory.
+            bpe: kind of tokenizer, "hf_byte_bpe".
+            bpe_vocab: file of the vocabulary; a name without a folder may be in the model's folder.
+            bpe_merges: file of the merges, found in the same way.
             bpe_add_prefix_space: whether to add a space before each text.
             overrides: fairseq's arguments, and the keywords of `load_model`.
         """

@@ -385,19 +385,20 @@ class RobertaHubInterface(nn.Module):
         Args:
             texts: one str, or many; see the class. A head that was trained on pairs takes only
                 pairs, and a head that was trained on single texts takes only single texts. `inputs`
-                says which.
-            head: name of a classification head. None: the model's own head, else the only one.
-            multi_label: True gives each label an independent probability, and `labels` has those
-                that reach their thresholds. False gives probabilities that add up to 1. None does
-                what the head learnt, as `kinds` says, and False if that is unknown.
-            options: batch_tokens, progress, truncate, stride; see `features`. The windows of a long
-                text vote with their probabilities; with `multi_label` their logits are averaged.
+                has the kind of each head.
+            head: name of a classification head. None: `default_head`, else the only head.
+            multi_label: True gives each label an independent probability, and `labels` holds the
+                labels that reach their thresholds. False gives probabilities that add up to 1. None
+                takes what the head learnt (`kinds`), and False if that is unknown.
+            options: batch_tokens, progress, truncate, stride; see `features`. The probabilities of
+                a long text are the mean over its windows; with `multi_label`, their logits are
+                averaged.
 
         Returns:
-            A `Prediction` for each text: `label`, its probability `score`, `scores` of all labels,
-            and with `multi_label` also `labels`, which may be empty. A head with one output is a
-            regression or a reranker. Its `score` is the raw output, and with `multi_label` the
-            sigmoid of it.
+            A `Prediction` for each text. It has `label`, its probability `score`, the `scores` of
+            all labels, and with `multi_label` also `labels`, which may be empty. If the head has
+            one output (regression, reranker), `score` is that output, and with `multi_label` its
+            sigmoid.
 
         Raises:
             UnknownNameError: the model has no such head.
@@ -423,7 +424,7 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             texts: one str, or many; see the class.
-            head: name of a classification head. None asks the model's own head, else the only one.
+            head: name of a classification head. None: `default_head`, else the only one.
             options: batch_tokens, progress, truncate, stride; see `classify`.
 
         Returns:
@@ -484,40 +485,42 @@ class RobertaHubInterface(nn.Module):
     ) -> list[Prediction] | Prediction:
         """Give each text one of your own labels, without training.
 
-        By entailment, a head for natural-language inference judges whether the text entails the
-        hypothesis with the label in it (Yin et al. 2019), as in transformers' pipeline.
+        By entailment, a head for natural-language inference (NLI) judges whether the text entails
+        the hypothesis with the label in it (Yin et al. 2019), as in transformers' pipeline.
 
-        By meaning, the text's sentence vector is compared with the label's. Underscores in a label
-        are spaces. It takes a hundredth of the time, and is better for topics and intents.
+        By meaning, the sentence vector of the text is compared with the vector of each label.
+        Underscores in a label become spaces. This takes a hundredth of the time of entailment, and
+        is better for topics and intents.
 
-        By both, the logit of entailment and the cosine are weighted and added, as
-        `roberta.zero_shot_settings` says. With more than ten labels, entailment is computed for the
-        ten nearest. The others follow in the order of their cosines.
+        By both, the logit of entailment and the weighted cosine are added. The weights are in
+        `roberta.zero_shot_settings`. With more than ten labels, entailment is computed for the ten
+        nearest labels. The other labels follow in the order of their cosines.
 
         Args:
             texts: one str, or many; see the class. The vector of a pair is that of `embed`.
-            labels: labels, in words.
-            hypothesis: a sentence with `{}` in place of the label; not used by meaning alone.
-            head: name of an NLI head. One of its labels begins with "entail", or is "e" next to "c"
-                and "n". None: the model's own head if it is one, else the only one.
-            multi_label: True gives each label an independent probability, and `labels` has those of
-                at least 0.5. The probability compares entailment with contradiction, or the cosine
-                with one that is right half of the time, or adds both. False gives probabilities
-                that add up to 1. A single label always has an independent probability.
-            by: "entailment", "meaning" or "both". None: the model's own way, which `print(roberta)`
-                shows, else entailment. A single label or `head` also means entailment.
+            labels: your labels, in words.
+            hypothesis: a sentence with `{}` in place of the label; "meaning" does not use it.
+            head: name of an NLI head. One of its labels begins with "entail", or its labels are
+                "e", "n" and "c". None: `default_head` if it is an NLI head, else the only NLI head.
+            multi_label: True gives each label an independent probability, and `labels` holds the
+                labels with at least 0.5. The probability compares entailment with contradiction, or
+                the cosine with `zero_shot_settings.middle`; "both" adds the two. False gives
+                probabilities that add up to 1. A single label always has an independent
+                probability.
+            by: "entailment", "meaning" or "both". None: the model's setting, which `print(roberta)`
+                shows, else entailment. With one label or with `head`, None is entailment.
             options: batch_tokens, progress, truncate, stride; see `features`. A text that is too
-                long for `embed` only is compared in windows.
+                long for sentence vectors alone is compared in windows.
 
         Returns:
             A `Prediction` for each text, with a probability for each of `labels`.
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: no label of the head means entailment, or the labels are numbers (LABEL_0),
-                which `roberta.labels[head] = [...]` names; the model has several such heads, and
-                none was named; it has no sentence vectors; or `head` or `hypothesis` is given with
-                meaning.
+            InputError: no label of the head means entailment, or its labels are numbers (LABEL_0):
+                name them with `roberta.labels[head] = [...]`; the model has several NLI heads, and
+                `head` is None; the model has no sentence vectors; or `head` or `hypothesis` is
+                given with "meaning".
 
         Example:
             >>> nli = ["contradiction", "neutral", "entailment"]
@@ -572,7 +575,7 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             texts: one str, or many; pairs are refused.
-            head: name of a token head. None asks the model's own head, else the only one.
+            head: name of a token head. None: `default_head`, else the only one.
             aggregation: "word" is what is said above. The others are transformers' strategies,
                 which merge equal neighbours also where no label is "O": "first", "average" and
                 "max" label a word by its first piece, the mean of its pieces, or its surest piece;
@@ -663,7 +666,7 @@ class RobertaHubInterface(nn.Module):
         Args:
             question: in words; one, or several.
             context: the text that has the answer; one for all questions, or one for each.
-            head: name of a span head. None asks the model's own head, else the only one.
+            head: name of a span head. None: `default_head`, else the only one.
             max_answer_tokens: length of the longest answer, in tokens.
             no_answer: True answers "" where the head prefers `<s>` (SQuAD 2); False always gives a
                 span of the context.
@@ -713,9 +716,9 @@ class RobertaHubInterface(nn.Module):
         Args:
             context: a text, a question, or both.
             options: texts, no two of them equal.
-            head: name of a classification head with one output, the score of an option. None asks
-                the model's own head, else the only such head. A head that fairseq trained on RACE
-                or CommonsenseQA reads context and option laid out as fairseq does it.
+            head: name of a classification head with one output, the score of an option. None:
+                `default_head`, else the only such head. A head that fairseq trained on RACE or
+                CommonsenseQA reads context and option laid out as fairseq does it.
             settings: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
@@ -764,31 +767,30 @@ class RobertaHubInterface(nn.Module):
     ) -> Fillings | list[Fillings]:
         """Find the most probable words for `<mask>`.
 
-        A model whose own word is another (BERT's is `[MASK]`) takes both. Text before and after a
-        mask is cut into pieces apart, as in fairseq, so a piece after a mask begins a word. A word
-        that is found brings the space in front of it, a piece that goes on with a word (BERT's
-        `##ing`) has none.
+        A model with another mask token, such as BERT's `[MASK]`, takes both names. As in fairseq,
+        the text before a mask and the text after it are tokenized separately, so the token after a
+        mask begins a word. A word of the answer includes the space before it. A token that
+        continues a word, such as BERT's `##ing`, has no space.
 
         Args:
-            masked_input: a text with `<mask>` in it, or many; not pairs.
+            masked_input: a text with `<mask>` in it, or many such texts; not pairs.
             topk: number of words.
-            targets: rank these words only, all of them whatever topk is; each is one piece of the
-                vocabulary, and a piece that is named twice is ranked once. A word without a space
-                before it gets one where the mask has one. A word with one keeps it, as does a word
-                that was found here, which is that very piece; the name of a piece (BERT's "##s") is
-                taken, too.
+            targets: rank only these words, and return all of them, whatever topk is. Each must be
+                one token of the vocabulary; duplicates are ranked once. A word without a space
+                before it gets one if the mask has one. A word with a space, such as a word of an
+                earlier answer, is taken as it is. The name of a token (BERT's "##s") works, too.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
             For a text with one mask, fairseq's list of (filled text, probability, word), the most
-            probable first. For a text with several masks, a list of such lists, each of which fills
-            one mask and leaves the others; type checkers cannot count masks and assume one. For
-            many texts, a list of results. Probabilities are over the whole vocabulary; specials are
-            left out.
+            probable first. For a text with several masks, a list of such lists: each fills one mask
+            and leaves the others. (Type checkers assume one mask.) For many texts, a list of such
+            results. Probabilities are over the whole vocabulary; special tokens are not among the
+            words.
 
         Raises:
-            InputError: a text has no mask, or topk or a target is impossible; or the model has no
-                language-model head (ELECTRA's discriminators, sentence encoders).
+            InputError: a text has no mask; topk or a target is invalid; or the model has no
+                language-model head, as ELECTRA's discriminators and sentence encoders.
 
         Example:
             >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
@@ -903,32 +905,34 @@ class RobertaHubInterface(nn.Module):
     ) -> Tensor:
         """Compute one vector for each text, as sentence-transformers does with the same model.
 
-        `roberta.sentence` has the settings. A sentence-transformers directory brings pooling,
-        layers over the vector, normalization, length limit and prompts. A model without settings
-        gets the mean over all tokens, `<s>` and `</s>` included, without normalization, as in
-        sentence-transformers. Such a model was not trained for vectors, and they are poor.
+        `roberta.sentence` has the settings: pooling, layers after it, normalization, length limit
+        and prompts. They come from the model's sentence-transformers directory. Without settings, a
+        vector is the mean over all tokens, `<s>` and `</s>` included, without normalization, as in
+        sentence-transformers. Such a model was not trained to make vectors, and its vectors are
+        poor.
 
         Args:
             texts: one str, or many; see the class.
-            prompt: text to put before each text ("query: "), and before the first sentence of a
-                pair; "" is no prompt. None: the model's default prompt, if it has one.
+            prompt: text to put before each text ("query: "), or before the first sentence of each
+                pair. "" is no prompt. None: the model's default prompt, if it has one.
             prompt_name: name of one of the model's prompts ("query"), instead of `prompt`.
-            truncate_dim: keep only the first numbers of each vector, this many, with the length
-                that the model's vectors have. It is for models that were trained for this (Kusupati
-                et al. 2022). None: as the model's settings say, else all numbers.
-            options: batch_tokens, progress, truncate, stride; see `features`. The limit is the
-                model's `max_length`. In windows, each token counts once, from the window in which
-                it is farthest from a cut, and the vectors of `<s>` are averaged.
+            truncate_dim: how many numbers to keep of each vector, from its start. The shorter
+                vectors have length 1 again if the model normalizes. It is for models that were
+                trained for this (Kusupati et al. 2022). None: the model's setting, else all.
+            options: batch_tokens, progress, truncate, stride; see `features`. The limit is
+                `roberta.sentence.max_length`. With windows, each token counts once, from the window
+                in which it is farthest from a cut, and the vectors of `<s>` are averaged.
 
         Returns:
-            (len(texts), C) on the model's device, or (C,) for one str. Several poolings are
-            concatenated to several times C; layers and `truncate_dim` give another width.
+            (len(texts), C) on the model's device, or (C,) for one str. If the settings concatenate
+            several poolings, the width is a multiple of C. Layers and `truncate_dim` change it,
+            too.
 
         Raises:
             UnknownNameError: the model has no prompt of this name; the message lists them.
-            InputError: a text is too long; the message names it, its length and the limit. Or
-                `truncate_dim` is more than the width, or the settings name a pooler or layers that
-                the model lacks.
+            InputError: a text is too long, and the message names the text, its length and the
+                limit; `truncate_dim` is more than the width; or the settings name a pooler or
+                layers that the model lacks.
 
         Example:
             >>> roberta.embed(["Hello world!", "Hello"]).shape
@@ -987,14 +991,14 @@ class RobertaHubInterface(nn.Module):
     ) -> list[list[Hit]] | list[Hit]:
         """Find the texts of a corpus that are nearest to each query.
 
-        The search is exact: it compares every query with every text, in blocks. If the corpus is a
-        generator, neither its texts nor its vectors are all in memory. To search a corpus often,
+        The search is exact: it compares every query with every text, in blocks. A corpus may be a
+        generator; its texts and vectors are then never all in memory. To search a corpus often,
         embed it once and pass the vectors.
 
-        Queries get the model's prompt "query". Texts of the corpus get "document", "passage" or
-        "corpus", the first that the model has. Without these prompts there is none, as in
-        sentence-transformers' `encode_query` and `encode_document`. Vectors are used as they are:
-        `embed(corpus, prompt_name="passage")` makes them with a prompt.
+        Queries get the model's prompt "query". Texts of the corpus get the prompt "document",
+        "passage" or "corpus", the first that the model has. Models without these prompts add none,
+        as in sentence-transformers' `encode_query` and `encode_document`. Vectors are used as they
+        are, so make them with the prompt: `embed(corpus, prompt_name="passage")`.
 
         Args:
             queries: one str, texts, or vectors (q, C).
@@ -1004,13 +1008,13 @@ class RobertaHubInterface(nn.Module):
             options: batch_tokens, progress, truncate, stride; see `embed`.
 
         Returns:
-            For each query its hits, the nearest first, and equally near ones in the order of the
-            corpus. A hit has `index`, `score` and `text`, which is None if the corpus is vectors.
-            For one str, the hits themselves.
+            A list of hits for each query, or one list for one str. The nearest hit is first; hits
+            with equal scores are in the order of the corpus. A `Hit` has `index`, `score` and
+            `text`. If the corpus is vectors, `text` is None.
 
         Raises:
-            InputError: a text is too long; or the vectors have different widths, or values that are
-                not finite.
+            InputError: a text is too long; or the vectors have different widths, or contain NaN or
+                infinity.
 
         Example:
             >>> corpus = ["A dog ran.", "Goal!", "Hello world!"]
@@ -1045,8 +1049,8 @@ class RobertaHubInterface(nn.Module):
             query: one text.
             texts: those that are ordered; not pairs.
             topk: most hits; None: all.
-            head: name of a classification head that was trained on pairs. None asks the model's own
-                head, else the only one that has one output, or the label.
+            head: name of a classification head that was trained on pairs. None: `default_head`,
+                else the only one that has one output, or the label.
             label: of a head with several outputs: its probability is the score.
             options: batch_tokens, progress, truncate, stride; see `classify`.
 
@@ -1209,38 +1213,41 @@ class RobertaHubInterface(nn.Module):
     ) -> Display:
         """Colour each word of a text by its surprise, or by its contribution to a head's answer.
 
-        A model that was trained for a head, such as one of `fit`, explains that head's answer.
-        Other models show surprise. So does a single text if the head judges pairs, and any model
-        after `roberta.default_head = None`.
+        If the model was trained for a head, as models of `fit` are, this explains the answer of
+        that head. It shows surprise if there is no such head, if the text is single and the head
+        judges pairs, or after `roberta.default_head = None`.
 
-        For surprise, each word is masked. Its surprise is -log2 of the probability that the model
-        gives to the word, in bits: 0 if the model is sure, and 1 more for each halving. A word of
-        several pieces is predicted from left to right, with the pieces that follow masked too
-        (Kauf and Ivanova 2023, PLL-word-l2r). Otherwise the end of a word would reveal its
-        beginning. `score` masks single pieces. Hovering over a word shows other probable words.
+        For surprise, each word is masked in turn. Its surprise is -log2 of the probability that the
+        model gives to the word, in bits: 0 if the model is sure, and 1 more for each halving. If a
+        word has several tokens, they are predicted from left to right, and the later ones are
+        masked, too (Kauf and Ivanova 2023, PLL-word-l2r). Otherwise the end of a word would reveal
+        its beginning. `score` masks single tokens. Hovering over a word shows other probable words.
 
-        For a head's answer, each word is left out. Its contribution is how much the probability of
-        the predicted label falls, or the output of a head with one output. This takes a half to a
-        third of the time of integrated gradients (Sundararajan et al. 2017), works with every
-        model, quantized ones too, and you can check it with `classify`.
+        For the answer of a head, each word is left out in turn. The contribution of a word is how
+        much the probability of the predicted label falls without it. (If the head has one output,
+        how much the output falls.) You can check it with `classify`. It works with every model,
+        also a quantized one, and takes a half to a third of the time of integrated gradients
+        (Sundararajan et al. 2017).
 
-        Leaving out words is as faithful as gradients. Without the strongest tenth, fifth or half of
-        the words, the probability falls by 0.34 on average; with gradients by 0.35, with random
-        words by 0.10. Deleting words favours leaving out, and masking them favours gradients. The
-        measure is comprehensiveness (DeYoung et al. 2020), for 0.1.0's roberta.tiny on 60 pairs of
-        MNLI and 60 sentences of SST-2 (`benchmarks/faithful.py` of commit c3d4a1c).
+        Leaving out words is as faithful as gradients, by comprehensiveness (DeYoung et al. 2020):
+        how much the probability falls on average without the strongest tenth, fifth or half of the
+        words. It falls by 0.34 for leaving out, 0.35 for gradients, and 0.10 for random words. It
+        was measured for roberta.tiny of version 0.1.0 on 60 pairs of MNLI and 60 sentences of SST-2
+        (`benchmarks/faithful.py` of commit c3d4a1c). Deleting words favours leaving out; masking
+        them favours gradients.
 
         A text of T tokens costs about T runs of the model.
 
         Args:
             text: one text, or a tuple of sentences for a pair.
-            head: name of a classification head; None: the model's own, else the language model.
+            head: name of a classification head. None: `default_head`, else the language model.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
             A `Display`: a notebook draws it, a terminal prints it, `png(path)` writes a picture.
-            `to_dict()` has the numbers: `words`, each with `word`, `sentence`, `start`, `end`, and
-            `bits`, `probability`, `rank`, `instead`, or `contribution`.
+            `to_dict()` has the numbers. Each of its `words` has `word`, `sentence`, `start` and
+            `end`; for surprise also `bits`, `probability`, `rank` and `instead`, and for a head
+            also `contribution`.
 
         Raises:
             UnknownNameError: the model has no such classification head.
@@ -1369,15 +1376,15 @@ class RobertaHubInterface(nn.Module):
     ) -> Tensor | list[Tensor]:
         """Compute the hidden states of ids, with gradients and in the current mode.
 
-        In train mode dropout makes them random, which is said once in a warning.
+        In train mode, dropout makes the states random, and a warning says so once.
 
         Args:
-            tokens: ids of `encode`, or a batch of `collate_tokens`. Shape: (T,) or (B, T)
-            return_all_hiddens: True returns the states of every layer instead of the last one's.
+            tokens: ids from `encode`, or a batch from `collate_tokens`. Shape: (T,) or (B, T)
+            return_all_hiddens: True returns the states of every layer, not only of the last one.
 
         Returns:
-            (B, T, C), or a list of L+1 such tensors: the embeddings, then each layer. Rows at
-            padding are zeros.
+            (B, T, C) with B = 1 for ids of shape (T,). With `return_all_hiddens`, a list of L+1
+            such tensors: the embeddings, then each layer. States at padding are zeros.
 
         Raises:
             InputError: the input is longer than the model takes, or empty, or ids are out of range.
@@ -1438,10 +1445,10 @@ class RobertaHubInterface(nn.Module):
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Compute log-probabilities of a head's classes, with gradients and in the current mode.
 
-        They are those of fairseq, a softmax over the classes; where `kinds` says that the head
-        learnt "multi_label", each label has a probability of its own.
+        As in fairseq, they are a log-softmax over the classes. If `kinds` says that the head learnt
+        "multi_label", each label has an independent probability.
 
-        In train mode dropout makes them random, which is said once in a warning.
+        In train mode, dropout makes the answers random, and a warning says so once.
 
         Args:
             head: name of a classification head.
@@ -1513,16 +1520,16 @@ class RobertaHubInterface(nn.Module):
     ) -> None:
         """Write the model, its vocabulary and its labels into a directory.
 
-        Files are replaced one by one, each at once whole. Factorized and shared weights are
-        multiplied out for the formats that know neither.
+        Each file is written whole before it replaces an older one. Formats that have no factorized
+        or shared weights get the full matrices.
 
         Args:
             directory: made if missing.
             format: "roberta_hub" (safetensors, memory-mapped at load), "fairseq" (model.pt and
-                dict.txt) or "huggingface" (for transformers). fairseq's file has `labels`,
-                `own_head` and `inputs` in addition to its own keys: we read them
-                again, fairseq ignores them, and a file that fairseq writes has lost them.
-            head: which head a Hugging Face model gets, where there are several.
+                dict.txt) or "huggingface" (for transformers). fairseq's model.pt gets the
+                additional keys `labels`, `own_head` and `inputs`. `load_model` reads them; fairseq
+                ignores them, and does not write them again.
+            head: head to write for Hugging Face, if the model has several.
 
         Raises:
             CheckpointError: the format cannot express the model.
@@ -1610,38 +1617,40 @@ class RobertaHubInterface(nn.Module):
     ) -> Self:
         """Make inference faster, in place: lay the weights out for the CPU, or quantize them.
 
-        The prepared copies serve what runs in eval mode without gradients: our verbs always,
-        fairseq's methods under `torch.no_grad()` after `eval()`. Training, `state_dict` and `save`
-        use the weights themselves, which stay as they are. If the weights change, they are prepared
-        again at the next use; so are those of a copy of the model, in this process or another.
-        Only a write through `.data` goes unseen: call this again after one.
+        `optimize` prepares copies of the weights. All methods on texts use the copies. fairseq's
+        methods use them in eval mode under `torch.no_grad()`. Training, `state_dict` and `save` use
+        the weights themselves, which do not change. If the weights change later, the next use
+        prepares new copies; so does a copy of the model, in this process or another. Only a write
+        through `.data` is not noticed: call `optimize` again after it.
 
-        The copies take as much memory as the layers and the language-model head, and half as much
-        again if float16 holds these weights exactly; bfloat16 takes half of the layers, int8 a
-        quarter. Where compiled layers take few rows only, theirs is one more copy.
+        In float32, the copies take as much memory as the layers and the language-model head, and
+        half as much again if float16 holds these weights exactly. In bfloat16 they take half of the
+        memory of the layers, and in int8 a quarter. Compiled layers that take only few rows at once
+        need one more copy.
 
         Args:
             dtype: None computes in float32, with results within 2e-5. "int8" multiplies 8-bit
-                integers, with one scale for each output's weights and one for each token.
+                integers, with one scale for the weights of each output and one for each token.
                 "bfloat16" rounds both factors of a product to 8 bits of mantissa. "int8" and
                 "bfloat16" leave embeddings, norms, residuals and all heads in float32. "auto" takes
-                the fastest of the three on a CPU with these instruction sets, by a table of
-                measurements, whose features of some sentences stay near float32's.
-            least_cosine: how near "auto" stays: the least cosine between a token's features and
-                float32's, 0 to 1. None: 0.999.
+                the fastest of the three whose features stay near float32's on some sentences. Which
+                is fastest comes from a table of measurements for the CPU's instruction sets.
+            least_cosine: how near "auto" stays: the lowest cosine between the features of a token
+                and those in float32, from 0 to 1. None: 0.999.
 
         The CPU alone decides which library multiplies float32. `$ROBERTA_HUB_MATRICES` pins it to
         "onednn", "mkl" or "plain"; "compiled" demands the package's own compiled layers.
         `$ROBERTA_HUB_ISA` pins their instruction sets, "avx2", "avx_vnni" or "avx512".
 
         Returns:
-            This object. Its `optimized`, which `print(roberta)` shows, says how accurate the new
-            form is, and what "auto" chose, what the others would give, and why. Without `dtype`
-            a warning says once where bfloat16 would be more than 1.5 times as fast.
+            This object. Its `optimized` says how accurate the new form is. For "auto", it also says
+            what was chosen and why, and what the others would give. `print(roberta)` shows it.
+            Without `dtype`, a warning says once if bfloat16 would be more than 1.5 times as fast.
 
         Raises:
-            InputError: this machine cannot compute so, or lacks the instructions that make it
-                faster than float32; or `least_cosine` is no such number, or `dtype` is not "auto".
+            InputError: this machine cannot compute in `dtype`, or lacks the instructions that make
+                it faster than float32; `least_cosine` is not from 0 to 1; or it is given and
+                `dtype` is not "auto".
             InputTypeError: the model is a real fairseq model.
 
         Example:

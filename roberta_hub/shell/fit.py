@@ -80,8 +80,8 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     "--minutes",
     type=float,
     metavar="N",
-    help="Work of two cores that choosing and learning may take. Without it: two, and with more "
-    "than 2,000 rows what they need.",
+    help="Limit of the work, for choosing and learning, in minutes on two cores. Without it: two. "
+    "With more than 2,000 rows there is no limit.",
 )
 @click.option(
     "--trials",

@@ -66,53 +66,50 @@ def fit(
     """Train your own classifier on a table of texts and labels, or a tagger on texts with spans.
 
     Warnings name what is unusual about the table: labels that look alike, and texts that are
-    missing, doubled or too long.
+    missing, duplicated or too long.
 
     Args:
         table: path to a CSV, TSV, JSONL or Parquet file; a data frame of pandas, polars or Arrow; a
             dict of columns; a list of dicts. A tagger also takes Label Studio's JSON, CoNLL's
             columns or spaCy's .spacy; a span is `[start, end, label]` in characters, or a dict.
-        text: name of the column of texts, or two names for pairs. None finds it by its name, or
-            takes the only column that is possible; else an error lists the columns.
+        text: name of the column of texts, or two names for pairs. None finds the column by its
+            name, or takes the only possible column; otherwise an error lists the columns.
         label: name of the column of labels or spans, or names of several columns of 0 and 1, one
             for each label. None finds it as for `text`.
         valid: share of the rows to hold out, or a table of rows to measure on. None holds out a
             tenth of 200 rows or more, and uses cross-validation for fewer. Held-out rows choose
-            nothing. With at most 2,000 rows, those of `table` are learnt at the end.
-        model: name or path of the model to start from; also one that `fit` made.
-        output: folder to write: a new one, an empty one, or one that `fit` made. Its README.md
-            holds the scores. None writes nothing; the `save` of the model does.
+            nothing. With at most 2,000 rows, held-out rows of `table` are learnt at the end.
+        model: name or path of the model to start from. It may be one that `fit` made.
+        output: folder to write. It is new, empty, or a folder that `fit` wrote. Its README.md holds
+            the scores. None writes no files.
         task: "classification", "regression", "multi_label" or "tagging". None decides by the
-            labels. Numbers are a regression, unless they are whole and at most 20 are different:
-            these are classes. Several labels a text are lists, the text of lists that pandas writes
-            into a CSV, or dicts of labels with truth values. Lists of spans are tagging.
-        epochs: passes over the rows; None: by the number of rows.
-        learning_rate: its peak, without scaling; None: by the model's width.
-        batch_size: rows of an update; None: by the number of rows.
-        max_length: tokens that are learnt of a text; None: by the number of rows.
-        minutes: limit of the work, for choosing and learning, in minutes of two cores. None is two
-            minutes, and no limit with more than 2,000 rows.
-        balance: give rare classes the same weight as frequent ones. The model finds more of them;
-            its probabilities are those of a world with equally frequent classes.
-        pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
-        trials: number of other learning rates and epochs to try by cross-validation; None: 0.
-        seed: the same table, model, options and seed give the same model.
-        separator: text between the labels of a cell, such as ","; None: a cell is one label.
-        header: whether the first row of a CSV or TSV has the names of its columns; False names them
-            "1", "2", ....
+            labels. Numbers are regression, but whole numbers with at most 20 different values are
+            classes. A text has several labels if they are a list, a list as pandas writes it into a
+            CSV, or a dict from labels to truth values. Lists of spans are tagging.
+        epochs: passes over the rows. None: by the number of rows.
+        learning_rate: peak of the learning rate, used as it is. None: by the model's width.
+        batch_size: rows of an update. None: by the number of rows.
+        max_length: longest text in training, in tokens. None: by the number of rows.
+        minutes: limit of the work, for choosing and learning, in minutes on two cores. None: two.
+            With more than 2,000 rows, `fit` learns once and has no limit.
+        balance: give rare classes the same weight as frequent ones. The model finds more of them.
+            Its probabilities are then those for equally frequent classes.
+        pooling: what the head reads, "cls" or "mean". None: what the model was trained with.
+        trials: number of other combinations of learning rate and epochs to try by
+            cross-validation. None: 0.
+        seed: random seed. The same table, model, options and seed give the same model.
+        separator: text between the labels in a cell, such as ",". None: a cell is one label.
+        header: whether the first row of a CSV or TSV has the names of the columns. False names the
+            columns "1", "2", ....
         progress: show a progress bar; None: in a terminal.
 
     Returns:
-        The model. Its `classify` or `tag` uses the new head. Its `fitted` holds the choice, the
-        scores, and each row that was judged.
-
-    Returns:
-        The model; `classify`, or `tag`, asks its new head. Its `fitted` holds what was chosen, the
-        scores, and each row that was judged.
+        The model. Its `classify` or `tag` uses the new head. Its `fitted` holds the chosen method,
+        the scores, and each row that was measured.
 
     Raises:
         RobertaHubError: a table, column, row or folder cannot be used; the message says which.
-        KeyboardInterrupt: Ctrl-C; no files remain.
+        KeyboardInterrupt: Ctrl-C was pressed; no files remain.
 
     Example:
         >>> rows = [{"text": f"{word} film {i}", "label": word}
