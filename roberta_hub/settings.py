@@ -543,10 +543,10 @@ class ZeroShotSettings:
 
         Example:
             >>> ZeroShotSettings(by="both", weight=12).summary()
-            'by entailment and meaning (weight 12)'
+            'by entailment and meaning (logit + 12 x cosine)'
         """
         if self.by == "both":
-            return f"by entailment and meaning (weight {self.weight:g})"
+            return f"by entailment and meaning (logit + {self.weight:g} x cosine)"
         return f"by {self.by}"
 
     def to_dict(self) -> dict[str, object]:

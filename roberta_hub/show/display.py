@@ -48,7 +48,7 @@ class Display:
         >>> display.to_dict()
         {'art': 0.25}
         >>> display.png()  # the last line of a notebook's cell: the picture
-        <PNG of 1386 x 141 pixels>
+        <PNG of 541 x 141 pixels>
     """
 
     def __init__(self, title: str, parts: Sequence[Part], values: Mapping[str, Any]) -> None:

@@ -409,7 +409,7 @@ def test_the_record_is_saved_and_loaded_and_shown(
 ) -> None:
     own = copy.copy(tiny)
     own.zero_shot_settings = ZeroShotSettings(by="both", weight=7, temperature=3)
-    assert "zero_shot     by entailment and meaning (weight 7)" in repr(own)
+    assert "zero_shot     by entailment and meaning (logit + 7 x cosine)" in repr(own)
     own.save(tmp_path / "own")
     again = load_model(tmp_path / "own")
     assert again.zero_shot_settings == own.zero_shot_settings
