@@ -127,6 +127,7 @@ elif sys.argv[2] == "while a folder is filled":
 """
 
 
+@pytest.mark.system
 def test_a_death_between_the_two_renames_is_mended(tmp_path: Path) -> None:
     target = folder(tmp_path / "target", "old")
     assert forks.run("-c", DIE, target, "between the renames").returncode == -9

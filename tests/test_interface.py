@@ -422,6 +422,7 @@ def test_which_tasks_put_bos_in_front_of_a_schema(task: Any, with_bos: bool) -> 
     assert (seen[0][0] == 0) == with_bos
 
 
+@pytest.mark.system
 @peers.needs_fairseq
 def test_fairseqs_model_keeps_its_mode_and_warns(both: tuple[RobertaHubInterface, Any]) -> None:
     theirs = both[1]

@@ -72,7 +72,7 @@ class Answer:
 
         Example:
             >>> Answer("Ada", 0, 3, 0.9).png()
-            <PNG of 1386 x 97 pixels>
+            <PNG of 533 x 97 pixels>
         """
         return self._display().png(path)
 

@@ -106,7 +106,7 @@ class Prediction:
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).png()
-            <PNG of 1386 x 180 pixels>
+            <PNG of 572 x 180 pixels>
         """
         return self._display().png(path)
 

@@ -58,6 +58,7 @@ class Command:
 NAIVE = "import sys, torch; torch.load(sys.argv[1], weights_only=False)"
 
 
+@pytest.mark.system
 @BOTH
 def test_code_in_a_pickle_is_never_run(tmp_path: Path, legacy: bool):
     marker = tmp_path / "harm"
@@ -198,6 +199,7 @@ def test_shared_parts_of_parts_are_not_spelled_out(tmp_path: Path, kind: type):
     assert_refused(fairseq_file(tmp_path, state), "100,000 values")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("depth", [60, 100_000])
 def test_a_deep_configuration(tmp_path: Path, depth: int):
     opened, closed = b"X\x01\x00\x00\x00a", b"s" * depth

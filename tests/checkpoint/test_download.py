@@ -194,6 +194,7 @@ def test_a_passing_failure_is_repeated(server: Server, code: int):
     assert server.hits[PATH] == 2
 
 
+@pytest.mark.system
 def test_retry_after_is_honoured_up_to_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch):
     server.plan[PATH] = [status(429, {"Retry-After": "1"}), body(GOOD)]
     start = time.monotonic()

@@ -371,6 +371,7 @@ def test_another_family_is_refused_before_any_weight(
 # ---- adapters ----
 
 
+@pytest.mark.system
 def test_an_adapter_is_merged_into_its_base_by_name(
     tmp_path: Path, hub: HubServer, bert: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_formats_that_are_none(tmp_path: Path, format: Any):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 def test_a_save_asks_whose_folder_it_is_and_not_whether_it_can_be_read(tmp_path: Path) -> None:
     """A modules.json with a part that is not read here stops loading, and not another save."""
     modules = [

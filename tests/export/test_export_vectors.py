@@ -45,6 +45,7 @@ def test_layers_go_with_token_vectors(body: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out/2_Dense/model.safetensors").exists()
 
 
+@pytest.mark.system
 def test_a_pooled_vector_says_what_it_lacks(body: Path, tmp_path: Path) -> None:
     roberta = with_dense(body)
     with pytest.warns(UserWarning, match=r"mean pooling, dense \(gelu\), normalized, cut to 5"):

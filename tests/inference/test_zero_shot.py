@@ -404,6 +404,7 @@ def test_settings_are_checked() -> None:
             ZeroShotSettings(**wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.system
 def test_the_record_is_saved_and_loaded_and_shown(
     tiny: RobertaHubInterface, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_prepared_model_has_the_same_weights() -> None:
     assert roberta.attention("Hello world!", 2, 1).to_dict() == before
 
 
+@pytest.mark.system
 def test_transformers_has_the_same_weights(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     roberta = small_roberta(num_layers=2)

@@ -113,6 +113,7 @@ def test_layerdrop_leaves_out_whole_layers_in_training_only() -> None:
     assert len(through_packed(model.eval(), BATCHES["right"])[0]) == 7
 
 
+@pytest.mark.system
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_a_row_is_what_it_is_alone_wherever_its_padding_stands(data: st.DataObject) -> None:

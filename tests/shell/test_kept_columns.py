@@ -78,6 +78,7 @@ def test_every_column_comes_through_as_it_was(
     assert all(row["label"] in ("art", "sport") for row in found)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("target", FORMATS)
 def test_names_all_and_none(run: Run, tmp_path: Path, target: str) -> None:
     write(tmp_path / "in.csv", ROWS)

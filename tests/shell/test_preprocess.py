@@ -115,6 +115,7 @@ def test_a_set_of_glue_by_its_layout(run: Run, tmp_path: Path) -> None:
     assert lines_of(tmp_path / "bin/input1/train") == [IDS[0]]
 
 
+@pytest.mark.system
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     write_family("bert", tmp_path / "bert")

@@ -19,6 +19,7 @@ def test_every_recipe_composes(recipe):
     assert config.task.name != "???" and config.data.train == "a.tsv"
 
 
+@pytest.mark.system
 def test_published_numbers():
     """reference/fairseq.md section 3."""
     table = {

@@ -220,6 +220,7 @@ def test_parameters() -> None:
     assert RobertaClassifier(**mine.get_params()).get_params() == mine.get_params()
 
 
+@pytest.mark.system
 def test_clone_and_pickle(fitted: RobertaClassifier, tmp_path: Path) -> None:
     base = pytest.importorskip("sklearn.base")
     again = base.clone(fitted)
@@ -257,6 +258,7 @@ def test_a_pipeline_a_search_and_scores(base: Path) -> None:
     assert search.classes_.tolist() == WORDS
 
 
+@pytest.mark.system
 def test_it_needs_no_scikit_learn(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
         monkeypatch.setitem(sys.modules, name, None)
@@ -268,6 +270,7 @@ def test_it_needs_no_scikit_learn(base: Path, monkeypatch: pytest.MonkeyPatch) -
         RobertaClassifier().predict(["a"])
 
 
+@pytest.mark.system
 def test_it_leaves_nothing_on_the_disk(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

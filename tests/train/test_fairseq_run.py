@@ -142,6 +142,7 @@ def test_a_file_that_lies_is_refused(place: Path) -> None:
     assert read_run(file).updates == 1
 
 
+@pytest.mark.system
 def test_what_cannot_be_carried_is_refused(place: Path) -> None:
     with pytest.raises(InputError, match="no run with a state"):
         write_run(place / "nothing", place / "there")

@@ -405,6 +405,7 @@ def test_it_learns_and_answers_with_its_own_head(fitted: Any) -> None:
     assert mine.head_labels(mine.default_head) == tuple(sorted(ANIMALS))
 
 
+@pytest.mark.system
 def test_the_folder_has_a_card_and_nothing_else(fitted: Any) -> None:
     done, folder, command = fitted
     assert {path.name for path in folder.iterdir()} >= {

@@ -109,6 +109,7 @@ class Tags(html.parser.HTMLParser):
         self.found.add(tag)
 
 
+@pytest.mark.system
 def test_what_is_shown(made: tuple[Any, Path], tmp_path: Path) -> None:
     fitted = made[0].fitted
     tags = Tags()

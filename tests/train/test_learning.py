@@ -156,6 +156,7 @@ def test_training_that_is_better_begins_at_the_own_head(tmp_path: Path) -> None:
     assert not torch.equal(output(roberta).weight, before)
 
 
+@pytest.mark.system
 def test_another_pooling_than_the_own_heads_makes_a_new_one(tmp_path: Path) -> None:
     roberta = with_own_head()
     learnt = taught(

@@ -148,6 +148,7 @@ def test_recomputed_layers_change_nothing(tmp_path):
     assert "forward" not in vars(layer)
 
 
+@pytest.mark.system
 def test_bfloat16_learns_and_leaves_the_module_plain(tmp_path):
     task = ToyTask()
     report = train_loop(task, config(tmp_path, loop__precision="bf16", loop__max_updates=60))

@@ -189,7 +189,7 @@ def test_what_the_caller_says_of_training_is_done(
     examples = read_examples(sentences(60, noise=0.0))
     learnt = taught(plain(), examples, tmp_path, ruin, epochs=3)
     assert learnt.choice.taken == METHOD_WHOLE
-    assert learnt.choice.why.startswith("epochs, learning_rate or batch_size are said")
+    assert learnt.choice.why.startswith("only this method takes the epochs")
     assert learnt.optimism == 0.0
     head, whole = learnt.choice.ways
     assert whole.score is not None and head.score is not None and whole.score < head.score

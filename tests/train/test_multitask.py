@@ -121,6 +121,7 @@ def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
         )
 
 
+@pytest.mark.system
 def test_the_loss_is_the_tasks_and_the_weighted_lms(material, tmp_path):
     totals = {}
     for weight in (0.0, 0.5, 1.0):

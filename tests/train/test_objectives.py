@@ -140,6 +140,7 @@ def test_static_and_dynamic_masks(material, tmp_path):
         assert torch.equal(first, second) == same
 
 
+@pytest.mark.system
 def test_every_run_is_judged_under_the_same_masks(material, tmp_path):
     numbers = []
     for more in (["seed=1"], ["seed=2"], ["seed=1", "task.options={copies: 1}"]):
@@ -148,6 +149,7 @@ def test_every_run_is_judged_under_the_same_masks(material, tmp_path):
     assert numbers[0] == numbers[1] == numbers[2]
 
 
+@pytest.mark.system
 def test_blocks_of_both_modes(material, tmp_path):
     """Full blocks are long; those of documents end with them."""
     lengths = {}
@@ -159,6 +161,7 @@ def test_blocks_of_both_modes(material, tmp_path):
     assert len(lengths["doc"]) == 160  # 80 documents of 5 sentences, 4 of which fit
 
 
+@pytest.mark.system
 def test_a_folder_of_tokens_serves_many_runs(material, tmp_path):
     make_task(compose(settings(material, tmp_path / "a")))
     again = compose(settings(material, tmp_path / "b", f"data.train={tmp_path}/a/tokens/train"))

@@ -162,6 +162,7 @@ def test_an_exact_mean_over_pairs(material, tmp_path):
     assert numbers["next_sentence_loss"] == pytest.approx(float(torch.stack(losses).mean()), 1e-5)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("family", "how", "head", "labels"),
     [
@@ -251,6 +252,7 @@ def test_half_precision(material, tmp_path, how):
     assert losses["bf16"] == pytest.approx(losses["no"], rel=0.02)
 
 
+@pytest.mark.system
 def test_replaced_tokens_learn_next_sentences_too(material, tmp_path):
     lines = settings(material, tmp_path, NEXT, "task.name=replaced_tokens")
     task = make_task(compose(lines))
@@ -339,6 +341,7 @@ def test_options_that_do_not_go_together(material, tmp_path, how, said):
             go(config)
 
 
+@pytest.mark.system
 def test_names_models_and_heads_that_do_not_fit(material, tmp_path):
     def task(*more, model=None):
         return make_task(compose(settings(material, tmp_path, *more, model=model)))

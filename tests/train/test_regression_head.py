@@ -125,6 +125,7 @@ def test_no_row_is_answered_by_what_it_taught(kind: HeadKind) -> None:
     assert_close(found.layer.weight, solve(features, targets, kind, found.settings.strength).weight)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_label_of_a_row_changes_the_answers_to_others_alone(
     kind: HeadKind, monkeypatch: pytest.MonkeyPatch

@@ -246,6 +246,7 @@ def test_it_learns_and_tags(made: Any) -> None:
         assert (found.label, found.text) == ("LOC", "Berlin")
 
 
+@pytest.mark.system
 def test_the_scores_are_those_of_tag(made: Any) -> None:
     mine, folder = made
     valid = examples_of(folder / "notes.jsonl").valid

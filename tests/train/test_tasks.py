@@ -20,6 +20,7 @@ from roberta_hub.train.run import make_model, make_task, result, run
 SOUNDS = list(ANIMALS.values())
 
 
+@pytest.mark.system
 def test_classification(base, tmp_path):
     """Whether the animal of the second sentence is one of two; the first is of no use."""
 
@@ -99,6 +100,7 @@ def test_probabilities_that_cannot_be_learnt(base, tmp_path, settings, words):
         learn(base, tmp_path, "imdb", (path, path), columns, *settings)
 
 
+@pytest.mark.system
 def test_regression(base, tmp_path):
     """How many of four words are "up": 0 to 1."""
 

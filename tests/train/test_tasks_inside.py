@@ -208,6 +208,7 @@ def test_the_losses_are_fairseqs():
     assert int(loss.logs["correct"]) == 0  # -1 is not the best of the first, but is of the second
 
 
+@pytest.mark.system
 def test_what_cannot_be_learnt(base, tmp_path):
     def error(recipe: str, file: Path, *more: str) -> str:
         with pytest.raises(InputError) as caught:

@@ -314,6 +314,7 @@ def test_a_run_that_stops_goes_on_in_the_same_weights(
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+@pytest.mark.system
 def test_beside_another_task(base: Path, tmp_path: Path, teachers: dict[int, Path]) -> None:
     """One model labels and embeds; its batches are functions of their rows."""
     tsv(tmp_path / "pairs.tsv", TRIPLE, [pair(Random(i)) for i in range(30)])

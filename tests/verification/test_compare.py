@@ -229,6 +229,7 @@ def place(
     return tmp_path
 
 
+@pytest.mark.system
 def test_the_command(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
