@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from roberta_hub.verification.compare import compare
     from roberta_hub.verification.verify import verify
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "Answer",

@@ -161,7 +161,7 @@ def test_help_shows_every_public_name() -> None:
     shown = fresh("import pydoc, roberta_hub; print(pydoc.render_doc(roberta_hub))")
     for name in roberta_hub.__all__:
         assert name in shown
-    assert "torch.hub" in shown and "Load a model by name" in shown
+    assert "torch.hub" in shown and "Load a model by its name" in shown
 
 
 @pytest.mark.system
