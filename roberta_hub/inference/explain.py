@@ -255,8 +255,13 @@ def _surprisal_mark(sentences: Sequence[str], word: Surprisal) -> Mark:
 
 def _listed(word: Surprisal, most: int = ALTERNATIVES) -> str:
     more = "…" if len(word.unit.columns) > 1 else ""
-    guesses = [(name.strip() + more, share) for name, share in word.instead[:most]]
-    return ", ".join(f"{name} {_percent(share)}" for name, share in guesses)
+    guesses = [(name.strip(), share) for name, share in word.instead[:most]]
+    return ", ".join(f"{_quoted(name)}{more} {_percent(share)}" for name, share in guesses)
+
+
+def _quoted(name: str) -> str:
+    """Put signs into quotes: a comma would look like one of the list's."""
+    return name if any(map(str.isalnum, name)) else f'"{name}"'
 
 
 def _percent(share: float) -> str:
