@@ -68,7 +68,9 @@ def test_the_best_of_the_trials_is_taken_and_each_is_told(base: Path) -> None:
     best = max(way.score for way in trained)
     (taken,) = [way for way in choice.ways if way.name == choice.taken]
     assert taken.score == best
-    assert choice.why == "epochs, learning_rate or batch_size are said, and they are of this way"
+    assert (
+        choice.why == "only this method takes the epochs, learning_rate or batch_size that you set"
+    )
     again = roberta_hub.fit(rows, **options)
     assert again.fitted.choice == choice
     assert again.classify("The cat.") == mine.classify("The cat.")
