@@ -161,11 +161,9 @@ def _unreachable(error: BaseException, name: str, hub: str) -> DownloadError:
 def _if_a_path(name: str) -> str:
     """Say that a name was no path, or what the folder lacks that is named like the owner."""
     folder, _, last = name.partition("/")
-    return (
-        f"the folder {folder} has no {last}; "
-        if Path(folder).is_dir()
-        else (f"no path {name!r} here, and ")
-    )
+    if last and Path(folder).is_dir():
+        return f"the folder {folder} has no {last}; "
+    return f"no path {name!r} here, and "
 
 
 def _reason(error: BaseException) -> str:
