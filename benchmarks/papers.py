@@ -1,6 +1,6 @@
 """Pre-trains one small model under the choices that the papers compare, for equal time.
 
-    python benchmarks/papers.py                  # goes on where it was; two hours on two cores
+    python benchmarks/papers.py                  # goes on where it was; three hours on two cores
     python benchmarks/papers.py --minutes 60     # begins no stage after that
     python benchmarks/papers.py --quick          # whether it works, three minutes; writes no result
 
@@ -13,7 +13,7 @@ from random ones so short a run learns word frequencies alone.
 
 Text: Simple English Wikipedia of `../shared/data` (or $ROBERTA_HUB_SHARED/data), a sentence a line.
 Runs stand in `runs/papers`, an arm a process, as many at once as there are cores. Every finished
-stage is written to `benchmarks/results/papers.{json,md,png}`.
+arm is written to `benchmarks/results/papers.{json,md,png}`; another machine goes on from there.
 """
 
 from __future__ import annotations
@@ -74,11 +74,13 @@ class Scale:
     seconds: int = 600
     """Processor time of an arm's updates."""
     stages: int = 4
-    measured: int = 12
-    """Updates that are measured, after as many that are not."""
+    measured: int = 18
+    """Updates that are measured."""
     minimal_pairs: int | None = None
     """Lines of BLiMP; None: all."""
-    mnli: int = 20_000
+    mnli: int = 12_000
+    """Pairs to learn."""
+    mnli_held_out: int = 5_000
 
     @property
     def folder(self) -> Path:
@@ -86,7 +88,7 @@ class Scale:
         return FOLDER / self.name
 
 
-QUICK = Scale("quick", 120_000, 8_000, 2_048, 12, 2, 3, 400, 500)
+QUICK = Scale("quick", 120_000, 8_000, 2_048, 12, 2, 6, 400, 500, 125)
 ENCODER = {
     "embed_dim": 192,
     "ffn_dim": 768,
@@ -152,7 +154,7 @@ def settings(arm: str, seed: int, scale: Scale, output: Path, updates: int) -> l
         "batch.max_tokens=4096",
         "batch.update_freq=1",
         "loop.evaluate_every=0",
-        "loop.precision=bf16",
+        "loop.precision='no'",
         "loop.progress=false",
     ]
 
@@ -168,12 +170,12 @@ def train(arm: str, seed: int, scale: Scale, output: Path, until: int, updates: 
 def seconds_of_an_update(arm: str, scale: Scale) -> float:
     """Measure the processor time of an arm's update, in this process."""
     output = scale.folder / "measured" / short(arm)
-    used = []
-    for until in (scale.measured, 2 * scale.measured):
+    few, used = scale.measured // 3, []
+    for until in (few, 2 * few, 3 * few + scale.measured):
         train(arm, 1, scale, output, until, 10 * scale.measured)
         used.append(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
-        # What is left when the start is taken off: the second run resumes, which is cheap.
-    return (used[1] - used[0]) / scale.measured
+    # The last two runs resume, at the same cost; the last makes that many updates more.
+    return ((used[2] - used[1]) - (used[1] - used[0])) / scale.measured
 
 
 def judge(arm: str, output: Path, scale: Scale) -> dict[str, float]:
@@ -213,7 +215,7 @@ def fine_tuned(output: Path, scale: Scale) -> float:
     from roberta_hub.train.run import run
 
     rows = {}
-    for name, most in (("train", scale.mnli), ("mnli_dev_matched", scale.mnli // 4)):
+    for name, most in (("train", scale.mnli), ("mnli_dev_matched", scale.mnli_held_out)):
         path = scale.folder / f"{name}.jsonl"
         rows[name] = path
         if not path.is_file():
@@ -260,7 +262,8 @@ def run_arm(arm: str, seed: int, scale: Scale, updates: int, deadline: float) ->
     """Train an arm stage by stage and write what came out after each; what is done stays."""
     output = folder_of(arm, seed, scale)
     path = output.with_suffix(".json")
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"stages": []}
+    fresh = {"seed": seed, "stages": []}
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else fresh
     while len(found["stages"]) < scale.stages and time.time() < deadline:
         until = updates * (len(found["stages"]) + 1) // scale.stages
         train(arm, seed, scale, output, until, updates)
@@ -307,6 +310,22 @@ def costs(scale: Scale) -> dict[str, float]:
             path.write_text(json.dumps(known, indent=1), encoding="utf-8")
             print(f"{arm}: {known[arm]:.3f} s an update", flush=True)
     return dict(known)
+
+
+def restore(scale: Scale) -> None:
+    """Take what another machine finished, and its seconds of an update, from the results."""
+    from lib.report import RESULTS
+
+    path = RESULTS / "papers.json"
+    if scale == QUICK or not path.is_file():
+        return
+    known = json.loads(path.read_text(encoding="utf-8"))
+    files = {scale.folder / "seconds.json": known["seconds of an update"]}
+    for arm, runs in known["arms"].items():
+        files |= {folder_of(arm, run["seed"], scale).with_suffix(".json"): run for run in runs}
+    for place, content in files.items():
+        if not place.is_file():
+            place.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def collected(scale: Scale) -> Found:
@@ -385,6 +404,8 @@ def publish(scale: Scale, seconds: dict[str, float]) -> None:
     from lib.report import RESULTS, about, write
 
     found = collected(scale)
+    if scale != QUICK:  # a run that is not at its end goes on from its own folder
+        found = {arm: [run for run in runs if "MNLI" in run] for arm, runs in found.items()}
     page = table(scale, seconds, found)
     if scale == QUICK:
         print(page)
@@ -413,6 +434,7 @@ def main() -> None:
         return
     deadline = time.time() + 60 * given.minutes
     prepare(scale)
+    restore(scale)
     seconds = costs(scale)
 
     def launch(seed: int, arm: str) -> None:
