@@ -111,7 +111,7 @@ GUIDES = {
     "vocabulary": "guides/own_language.md",
     "preprocess": "guides/fairseq_data.md",
     "verify": "guides/verify.md",
-    "compare": "guides/verify.md",
+    "compare": "guides/compare.md",
     "evaluate": "guides/evaluate.md",
     "run": "start/from_fairseq.md",
     "models": "reference/models.md",
@@ -375,7 +375,7 @@ API = {
     ),
     "compare": (
         "Compare with another model",
-        "The guide: [is it right?](../../guides/verify.md)",
+        "The guides: [verify](../../guides/verify.md), [compare](../../guides/compare.md).",
         ("verify", "compare"),
     ),
     "evaluate": (

@@ -1,4 +1,4 @@
-"""The job of docs/guides/verify.md runs, command by command, beside the table that it names."""
+"""The jobs of the guides `verify` and `compare` run, command by command."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import yaml
 from scripts import TOOLS, load_script
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/guides/verify.md").read_text(encoding="utf-8")
+PAGES = [ROOT / f"docs/guides/{name}.md" for name in ("verify", "compare")]
 pytestmark = pytest.mark.system
 
 
-def test_the_job_runs(tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+def commands_of_the_job(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (job,) = yaml.safe_load(block)["jobs"].values()
-    commands = [step["run"] for step in job["steps"]]
+    return [step["run"] for step in job["steps"]]
+
+
+def test_the_jobs_run(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    commands = [command for page in PAGES for command in commands_of_the_job(page)]
     assert len(commands) == 3
     (tmp_path / "work").mkdir()
     rows = "".join(f"{i} dogs ran.,{'ab'[i % 2]}\n" for i in range(12))
