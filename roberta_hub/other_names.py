@@ -271,6 +271,19 @@ def task_advice(name: str) -> Remedy | None:
     return Remedy(f"{task} of a loaded model: {python}", f"{task}: roberta-hub {shell}")
 
 
+IN_PYTHON = {
+    "attention": "a method of the model in Python, roberta.attention(texts)",
+    "decode": "a method of the model in Python, roberta.decode(ids)",
+    "disambiguate-pronoun": "a method of the model in Python, roberta.disambiguate_pronoun(text)",
+    "explain": "a method of the model in Python, roberta.explain(texts), and a tab of "
+    "roberta-hub ui",
+    "optimize": "a method of the model in Python, roberta.optimize(); in the shell a model is "
+    "always optimized",
+    "save": "a method of the model in Python, roberta.save(path); in the shell there is convert",
+}
+"""What the shell has no command for, and where it is."""
+
+
 def command_advice(name: str) -> tuple[str, ...] | str:
     """Say which commands of the shell do what another name means; () where it means none.
 
@@ -287,6 +300,8 @@ def command_advice(name: str) -> tuple[str, ...] | str:
         'RoBERTa reads text and writes none; fill-mask finds words for <mask>'
     """
     name = name.lower().replace("_", "-")
+    if name in IN_PYTHON:
+        return f"{name} is {IN_PYTHON[name]}"
     if name in WRITERS or name in WRITING:
         return "RoBERTa reads text and writes none; fill-mask finds words for <mask>"
     if name in TASKS:
