@@ -84,18 +84,18 @@ def load_model(
             directory; a directory that `save` or a training run wrote; or a file of weights in one
             of these directories. An existing path wins over a name.
         pretrained: False builds the named architecture with random weights, without a network.
-            Other families than RoBERTa then take only ids, unless `vocabulary` is given.
+            Families other than RoBERTa then take only ids, unless `vocabulary` is given.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto", which is CUDA if available and else the
             CPU. "meta" allocates no memory and has only shapes. None: the CPU.
-        dtype: dtype of the weights. None converts half precision to float32. Weights of a pickle,
-            or of a file of our cache, that have this dtype already stay memory-mapped. So XLM-R's
-            XL (7 GB) takes no memory of its own in float16.
+        dtype: dtype of the weights. None converts half precision to float32. Weights that already
+            have this dtype, in a pickle or in our cache, stay memory-mapped, so XLM-R XL (7 GB) in
+            float16 takes no additional memory.
         checkpoint_file: file of weights in a directory. If several are joined by os.pathsep, the
             first is used. None takes fairseq's model.pt if it exists, else the file that exists. In
             a training run, None takes the best model, else the last.
         data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
-            model's directory. Raises an error if the model has its own vocabulary.
-        bpe: kind of tokenizer. "gpt2" (default) is the checkpoint's own, or RoBERTa's if it has
+            model's directory. An error if the model has its own vocabulary.
+        bpe: kind of tokenizer. "gpt2" (default) uses the checkpoint's own, or RoBERTa's if it has
             none. fairseq's "sentencepiece" (XLM-R, CamemBERT) and "hf_byte_bpe" (GottBERT) raise an
             error if the model lacks their files.
         strict: False ignores tensors that have no place in the model, with a warning.

@@ -389,7 +389,7 @@ class RobertaHubInterface(nn.Module):
             head: name of a classification head. None: `default_head`, else the only head.
             multi_label: True gives each label an independent probability, and `labels` holds the
                 labels that reach their thresholds. False gives probabilities that add up to 1. None
-                takes what the head learnt (`kinds`), and False if that is unknown.
+                uses the kind that the head was trained for (`kinds`), or False if that is unknown.
             options: batch_tokens, progress, truncate, stride; see `features`. The probabilities of
                 a long text are the mean over its windows; with `multi_label`, their logits are
                 averaged.
@@ -790,7 +790,7 @@ class RobertaHubInterface(nn.Module):
 
         Raises:
             InputError: a text has no mask; topk or a target is invalid; or the model has no
-                language-model head, as ELECTRA's discriminators and sentence encoders.
+                language-model head, such as ELECTRA's discriminators and sentence encoders.
 
         Example:
             >>> [(text, p, word)] = roberta.fill_mask("Paris is the <mask> of France.", topk=1)
@@ -1221,20 +1221,21 @@ class RobertaHubInterface(nn.Module):
         model gives to the word, in bits: 0 if the model is sure, and 1 more for each halving. If a
         word has several tokens, they are predicted from left to right, and the later ones are
         masked, too (Kauf and Ivanova 2023, PLL-word-l2r). Otherwise the end of a word would reveal
-        its beginning. `score` masks single tokens. Hovering over a word shows other probable words.
+        its beginning. `score` masks single tokens. In a notebook, hovering over a word shows other
+        probable words.
 
         For the answer of a head, each word is left out in turn. The contribution of a word is how
         much the probability of the predicted label falls without it. (If the head has one output,
-        how much the output falls.) You can check it with `classify`. It works with every model,
-        also a quantized one, and takes a half to a third of the time of integrated gradients
-        (Sundararajan et al. 2017).
+        how much the output falls.) You can check a contribution with `classify`. Leaving words out
+        works with every model, also a quantized one, and takes a half to a third of the time of
+        integrated gradients (Sundararajan et al. 2017).
 
         Leaving out words is as faithful as gradients, by comprehensiveness (DeYoung et al. 2020):
         how much the probability falls on average without the strongest tenth, fifth or half of the
         words. It falls by 0.34 for leaving out, 0.35 for gradients, and 0.10 for random words. It
         was measured for roberta.tiny of version 0.1.0 on 60 pairs of MNLI and 60 sentences of SST-2
-        (`benchmarks/faithful.py` of commit c3d4a1c). Deleting words favours leaving out; masking
-        them favours gradients.
+        (`benchmarks/faithful.py` of commit c3d4a1c). The metric deletes words, which favours
+        leaving out; a metric that masks them favours gradients.
 
         A text of T tokens costs about T runs of the model.
 
@@ -1701,7 +1702,7 @@ class RobertaHubInterface(nn.Module):
 
         Raises:
             InputTypeError: a token is no str, or the model is not one of this package.
-            InputError: a token is empty or a control token; or the model is optimized.
+            InputError: a token is empty or a special token; or the model is optimized.
             VocabularyError: the model has no vocabulary.
 
         Example:

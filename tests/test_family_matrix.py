@@ -177,7 +177,7 @@ def test_ids(case: Case) -> None:
     for text, ids in zip(TEXTS, together, strict=True):
         assert ids.tolist() == ids_of(roberta, text).tolist()
         assert ids[0] == layout.bos and ids[-1] == layout.eos and layout.pad not in ids
-        assert layout.mask not in ids  # no text writes a control token
+        assert layout.mask not in ids  # no text writes a special token
         assert (ids == layout.eos).sum() == (
             1 + layout.separators if isinstance(text, tuple) else 1
         )

@@ -86,7 +86,7 @@ NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin"
 their pages show the command alone."""
 NEEDS = {
     "mine": "`mine` is a model that [fit](fit.md) made of [the table of ten minutes]"
-    "(../../start/ten_minutes.md#teach)",
+    "(../../start/ten_minutes.md#train-a-classifier)",
     "newer": "`newer` is another, made with `--epochs 3`",
     "my-vocabulary": "`my-vocabulary` is what [vocabulary](vocabulary.md) made of four lines",
     "ner": "`ner` is a tagger that [fit](fit.md) made of sentences with marked names and places",

@@ -24,13 +24,14 @@ _IN_A_CLONE = os.path.join("fairseq", "models", "roberta", "hub_interface.py")
 
 
 def as_fairseq() -> None:
-    """Let `import fairseq`, and torch.hub's 'pytorch/fairseq', mean this package from here on.
+    """Make `import fairseq` and torch.hub's 'pytorch/fairseq' use this package.
 
-    A notebook or a script of fairseq's runs as it is after this line; `roberta-hub run` runs one
-    without it. The names are those that have an equal here, the very same classes and functions:
-    pickles know nothing of them. Any other name is an ImportError that says what to do. A fairseq
-    that is installed stays as it is, and is not imported; a line on standard error says so.
-    Processes that multiprocessing starts mean the same; other programs do not.
+    Call it before the first import of fairseq. A script or notebook that was written for fairseq
+    then runs unchanged. `roberta-hub run` runs a script without this call. The imported names are
+    this package's own classes and functions, so a pickle does not refer to fairseq. Any other
+    module raises an ImportError, and any other attribute an AttributeError; the message says what
+    to do instead. An installed fairseq is hidden and stays as it is; a line on standard error says
+    so. This also holds in processes that multiprocessing starts, but not in other programs.
 
     Raises:
         RobertaHubError: fairseq itself is imported already.

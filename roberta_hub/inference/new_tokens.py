@@ -56,7 +56,7 @@ def with_new_tokens(model: Roberta, tokenizer: Tokenizer, tokens: list[AddedToke
     keeps its id and its row. Nothing changes where there is an error.
 
     Raises:
-        InputError: a word is a control token, which no text writes.
+        InputError: a word is a special token, which no text writes.
         VocabularyError: the model has no vocabulary; or nothing is left of a normalized word.
     """
     if not tokens:
@@ -67,7 +67,7 @@ def with_new_tokens(model: Roberta, tokenizer: Tokenizer, tokens: list[AddedToke
     for token in tokens:
         if token.word in CONTROL_NAMES or dictionary.indices.get(token.word) in roles:
             raise InputError(
-                f"{short_repr(token.word)} is a control token, which no text writes; choose "
+                f"{short_repr(token.word)} is a special token, which no text writes; choose "
                 "another word"
             )
     engine = add_to(tokenizer.engine, tokens)

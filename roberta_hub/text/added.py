@@ -1,7 +1,7 @@
 """Reads the tokens that were added to a Hugging Face tokenizer, which four files list.
 
 A word with a role (what begins and ends a sequence, fills it, means unknown or is to be guessed) is
-a control token: no text writes it. Every other listed word is the user's own, and always one token
+a special token: no text writes it. Every other listed word is the user's own, and always one token
 in a text.
 """
 

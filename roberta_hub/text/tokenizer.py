@@ -164,7 +164,7 @@ class Tokenizer:
     def encode(self, sentence: str, *more: str, no_separator: bool = False) -> Tensor:
         """Turn sentences into one sequence: `<s> A </s>`, or `<s> A </s> </s> B </s>` and so on.
 
-        Special words in the text are text: no input can write a control token. Nothing is cut off.
+        Special words in the text are text: no input can write a special token. Nothing is cut off.
 
         Args:
             sentence: the first sentence.

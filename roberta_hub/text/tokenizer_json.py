@@ -525,7 +525,7 @@ def _written(indent: int | None = None, **parts: object) -> bytes:
 
 
 def _added(number: int, word: str, *, mask: str = "") -> dict[str, object]:
-    """Describe a control token; white space before a mask belongs to it, as in `fill_mask`."""
+    """Describe a special token; white space before a mask belongs to it, as in `fill_mask`."""
     return {
         "id": number,
         "content": word,

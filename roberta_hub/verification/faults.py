@@ -72,9 +72,9 @@ def text_faults(setup: Setup, *, prompts: bool = True) -> list[Fault]:
     found = list(_prompt_faults(setup)) if prompts else []
     found += [
         Fault(
-            "control words",
+            "special tokens in texts",
             "reads the names of special tokens in a text as these tokens (here they stay text)",
-            _with_control_words,
+            _with_special_tokens,
             by_design=True,
         ),
         Fault("casing", "reads texts in lower case", changed(str.lower)),
@@ -145,7 +145,7 @@ def no_truncation(setup: Setup) -> Fault:
     return Fault("truncation", said, lambda setup: replace(setup, limit=most))
 
 
-def _with_control_words(setup: Setup) -> Setup:
+def _with_special_tokens(setup: Setup) -> Setup:
     """Read the names of special tokens in a text as these tokens."""
     layout, names, before = setup.tokenizer.layout, setup.tokenizer.dictionary, setup.pieces
     roles = [layout.bos, layout.eos, layout.pad, layout.unk, layout.mask]

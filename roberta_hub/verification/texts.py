@@ -120,7 +120,7 @@ def probes(tokenizer: Tokenizer, limits: Sequence[int], own: Sequence[Text] = ()
     """
     found = [Probe(text, "a sentence", plain=True) for text in PLAIN]
     found += [Probe(text, tells) for text, tells in _SPECIAL]
-    found += [Probe(f"a {word} b", f"{word} in a text") for word in _control_words(tokenizer)]
+    found += [Probe(f"a {word} b", f"{word} in a text") for word in _special_tokens(tokenizer)]
     found += [Probe(pair, "a pair") for pair in _PAIRS]
     found += [
         Probe(text, f"{length} tokens", long=True)
@@ -129,7 +129,7 @@ def probes(tokenizer: Tokenizer, limits: Sequence[int], own: Sequence[Text] = ()
     return [*found, *(Probe(text, "yours") for text in own)]
 
 
-def _control_words(tokenizer: Tokenizer) -> list[str]:
+def _special_tokens(tokenizer: Tokenizer) -> list[str]:
     """Words that a tokenizer of others takes for tokens with a role."""
     layout = tokenizer.layout
     roles = [layout.eos, layout.bos, layout.mask]

@@ -1,6 +1,6 @@
 """What transformers makes of a text, read as docs/reference/differences.md says it is here.
 
-Words with a role are text here and control tokens there, so its tokenizer is asked without them.
+Words with a role are text here and special tokens there, so its tokenizer is asked without them.
 Where its fast tokenizers lose a mark or take another rule of the character map, SentencePiece
 itself is asked.
 """

@@ -188,7 +188,7 @@ def test_added_words(tmp_path: Path, prefix: bool) -> None:
         assert len(spans) == len(ours.encode(text)) - 2
     assert [ours.dictionary.index("<ent>")] == theirs.convert_tokens_to_ids(["<ent>"])
     compare_ids(theirs, ours, ["a <ent> b", "a<ent>b"])
-    assert 0 not in ours.encode("a <s> b")[1:]  # no input writes a control token
+    assert 0 not in ours.encode("a <s> b")[1:]  # no input writes a special token
     model = small(ours.dictionary)
     roberta = RobertaHubInterface(model.cfg, model.task, model.model, bpe=ours.engine)
     if not prefix:

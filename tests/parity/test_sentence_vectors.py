@@ -25,7 +25,7 @@ SENTENCES = [
     "A girl is styling her hair.",
     "",
     "The naïve café in 東京 sold 12,500 crêpes — déjà vu!",
-    "Special words in brackets are text here and control tokens there: none are compared.",
+    "Special words in brackets are text here and special tokens there: none are compared.",
     "tokenization untranslatable antidisestablishmentarianism " * 60,
 ]
 

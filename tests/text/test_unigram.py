@@ -1,4 +1,4 @@
-"""SentencePiece as an engine: ids, spans, joining, many at once, and no control token from text."""
+"""SentencePiece as an engine: ids, spans, joining, many at once, and no special token from text."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_transformers_gives_our_ids(name: str, ours: Tokenizer, saved: Path) -> 
 
 
 def test_what_tokenizers_does_otherwise(saved: Path, ours: Tokenizer) -> None:
-    """A special word in a text is a control token there, and text here."""
+    """A special word in a text is a special token there, and text here."""
     tokenizers = pytest.importorskip("tokenizers")
     theirs = tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
     mask = ours.dictionary.symbols[ours.mask_idx]

@@ -168,7 +168,7 @@ def test_other_special_words(tmp_path: Path) -> None:
     assert tokenizer.words.tolist() == [False] * 4 + [
         True,
         True,
-    ]  # a user's own is no control token
+    ]  # a user's own is no special token
     assert tokenizer.encode("the<extra>").tolist() == [0, 4, 5, 2]
     with pytest.raises(VocabularyError, match="nothing can be masked"):
         tokenizer.encode_masked("<mask>")

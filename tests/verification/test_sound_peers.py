@@ -125,5 +125,5 @@ def test_half_precision_is_no_fault(folders: Any, models: Any, tmp_path: Path) -
 def test_words_with_a_role_are_a_known_difference(folders: Any, models: Any) -> None:
     found = roberta_hub.verify(models(folders("roberta")), folders("roberta"))
     (only,) = found.findings
-    assert (only.kind, only.name) == ("by design", "control words")
+    assert (only.kind, only.name) == ("by design", "special tokens in texts")
     assert only.texts == ("a </s> b", "a <s> b", "a <mask> b")

@@ -321,7 +321,7 @@ def test_what_a_server_refuses_is_no_fault(folders: Any, models: Any) -> None:
     with served(Service(right), most=300) as root:
         found = roberta_hub.verify(models(right), root)
     assert found.verdict == "same", str(found)
-    assert sorted(named(found, "by design")) == ["control words", "refused"]
+    assert sorted(named(found, "by design")) == ["special tokens in texts", "refused"]
 
 
 # ---- precision ----
@@ -414,7 +414,7 @@ def test_the_report_in_every_form(report: Verification) -> None:
     said = str(report)
     assert "does not answer as" in said and "first differs at: layer 1" in said
     names = [own["name"] for own in json.loads(json.dumps(report.to_dict()))["findings"]]
-    assert names == ["control words", "activation"]
+    assert names == ["special tokens in texts", "activation"]
     assert report.to_dict()["first_difference"].startswith("layer 1")
     page = report.to_markdown()
     assert "| activation | computes the GELU by tanh" in page and "| embeddings |" in page

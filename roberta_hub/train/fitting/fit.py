@@ -76,9 +76,11 @@ def fit(
             name, or takes the only possible column; otherwise an error lists the columns.
         label: name of the column of labels or spans, or names of several columns of 0 and 1, one
             for each label. None finds it as for `text`.
-        valid: share of the rows to hold out, or a table of rows to measure on. None holds out a
-            tenth of 200 rows or more, and uses cross-validation for fewer. Held-out rows choose
-            nothing. With at most 2,000 rows, held-out rows of `table` are learnt at the end.
+        valid: share of the rows to hold out, or a table of rows to measure on. None: a tagger holds
+            out a tenth of the rows. A classifier does so with 200 rows or more, and is measured by
+            cross-validation with fewer. Held-out rows have no influence on the choice of the
+            method. With at most 2,000 rows, the final classifier is also trained on the held-out
+            rows of `table`.
         model: name or path of the model to start from. It may be one that `fit` made.
         output: folder to write. It is new, empty, or a folder that `fit` wrote. Its README.md holds
             the scores. None writes no files.
@@ -209,7 +211,7 @@ class ReadyClassifier:
         return made
 
     def _fitted(self, learnt: Learnt, began: float) -> Fitted:
-        """Judge the answers to rows that were not learnt when they were answered."""
+        """Judge the answers to rows outside the training."""
         scores = compute_scores(
             self.examples.task,
             learnt.rows,

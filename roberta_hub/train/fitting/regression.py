@@ -52,7 +52,7 @@ class Regression:
     layer: Linear
     """Learnt on all rows."""
     settings: RegressionSettings
-    """Those with the least loss on rows that were not learnt."""
+    """Those with the least loss on rows outside the training."""
     unseen: Tensor
     """Logits of each row by a layer that learnt the other folds. Shape: (n, K)"""
 
@@ -193,7 +193,7 @@ class _Search:
         return None if self.words is None else settings.trust * self.words
 
     def loss(self, settings: RegressionSettings) -> float:
-        """Compute the mean loss on rows that were not learnt."""
+        """Compute the mean loss on rows outside the training."""
         if settings not in self.unseen:
             self.unseen[settings] = self._answers(settings)
         return float(losses(self.unseen[settings], self.targets, self.kind).mean())

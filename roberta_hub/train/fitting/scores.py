@@ -1,4 +1,4 @@
-"""Holds what answers are worth on rows that were not learnt, and writes it."""
+"""Holds what answers are worth on rows outside the training, and writes it."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class Scores:
     interval: Interval
     """95 % confidence interval of the first number."""
     simplest: float
-    """The first number of the simplest guess."""
+    """The first number of the baseline."""
     guess: str
-    """That guess in words: the most frequent label, or the mean."""
+    """The baseline in words: the most frequent label, or the mean."""
     conclusions: tuple[str, ...]
-    """What the numbers mean, in words; whether the model is better than the guess comes first."""
+    """What the numbers mean, in words; the first says whether the model beats the baseline."""
     recalls: dict[str, Recall]
     """Of each class, lowest first, where the largest has three times the rows of the smallest."""
     remedy: Remedy | None
