@@ -144,8 +144,8 @@ def fit(
     Spans are [start, end, label] in characters, or dicts, as doccano and Prodigy export them; Label
     Studio's JSON, CoNLL's columns and spaCy's .spacy are read too.
 
-    First it says what it has found in the table, then it learns, and at the end it says how good
-    the model is on rows that it has not learnt. The model goes into a folder that `-m` takes.
+    `fit` first says what it has found in the table. It then trains, and measures the model on rows
+    outside the training. The model goes into a folder that `-m` takes.
     """
     from roberta_hub.terminal import clean
     from roberta_hub.train.fitting.examples import read_examples
