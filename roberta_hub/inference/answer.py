@@ -318,11 +318,14 @@ def best_spans(
     scores = pairs.masked_fill(~allowed, -torch.inf).flatten()
     count = topk
     while True:  # spans with blanks at their edges are the same stretch
-        values, places = scores.topk(min(count, len(scores)))
+        # Equal scores in the order of the text: topk has them in any order.
+        least = scores.topk(min(count, len(scores))).values[-1]
+        places = ((scores >= least) & (scores > -math.inf)).nonzero().flatten()
+        places = places[scores[places].argsort(descending=True, stable=True)]
         spans: list[ScoredSpan] = []
         seen: set[Extent] = set()
-        for value, place in zip(values.tolist(), places.tolist(), strict=True):
-            if value == -math.inf or len(spans) == topk:
+        for value, place in zip(scores[places].tolist(), places.tolist(), strict=True):
+            if len(spans) == topk:
                 break
             first, last = divmod(place, size)
             stretch = _stretch(here, first, last)
