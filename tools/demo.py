@@ -9,24 +9,26 @@ DEMO = """
 import roberta_hub
 roberta = roberta_hub.load_model()
 roberta
-for text in ["She was born in a small village near the <mask>.", \
-"The film was directed <mask> a young woman from Ohio."]:
-    print(text, [(word, round(p, 2)) for _, p, word in roberta.fill_mask(text, topk=3)])
+for _, probability, word in roberta.fill_mask("They have lived here for many <mask>.", topk=3):
+    print(f"{word.strip()} {probability:.2f}")
 answers = ["You can pay by card.", "The museum opens at nine.", "Dogs are not allowed in the park."]
-for hit in roberta.search("Can I bring my dog?", answers, topk=1): print(hit.text)
+print(roberta.search("Can I bring my dog?", answers, topk=1))
 print(roberta.zero_shot("The team scored twice in the last minute.", ["politics", "sports"]))
-pairs = [("A man is playing a guitar.", "A man is making music."), \
-("A child is painting a fence in the garden.", "Nobody is painting anything.")]
-for pair, answer in zip(pairs, roberta.classify(pairs)):
-    print(pair, answer.label, round(answer.score, 2))
+pairs = [
+    ("A man is playing a guitar.", "A man is making music."),
+    ("A child is painting a fence in the garden.", "Nobody is painting anything."),
+]
+print(roberta.classify(pairs))  # does the second sentence follow from the first?
 """
 
 
 def walk(title: str, script: str, names: dict[str, object]) -> None:
     """Run a script statement by statement, as an interactive session would show it."""
     print(f"\n{title}\n")
+    lines = script.strip().splitlines()
     for node in ast.parse(script.strip()).body:
-        print(f">>> {ast.get_source_segment(script.strip(), node)}")
+        first, *more = lines[node.lineno - 1 : node.end_lineno]
+        print("\n".join([f">>> {first}", *(f"... {line}" for line in more)]))
         if isinstance(node, ast.Expr):
             value = eval(compile(ast.Expression(node.value), "demo", "eval"), names)
             if value is not None:
@@ -40,7 +42,8 @@ def main() -> None:
     start = time.perf_counter()
     walk("# roberta.tiny, in the package. Its answers are its own.", DEMO, {})
     seconds = time.perf_counter() - start
-    print(f"\nIt answered {seconds:.1f} s after the start. More: README.md; `make hub-page`.")
+    print(f"\nIt answered {seconds:.1f} s after the start.")
+    print("Next: . .venv/bin/activate, then README.md. To train, pip install -e '.[train]'.")
 
 
 if __name__ == "__main__":

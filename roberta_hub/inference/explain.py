@@ -321,7 +321,8 @@ def contribution_display(
     parts.append(Bars(rows))
     dicts = [{**_place(sentences, unit), "contribution": change} for unit, change in found]
     data: dict[str, Any] = {"texts": list(sentences), "head": head, **prediction.to_dict()}
-    return Display(f"{head}: {prediction}", parts, {**data, "words": dicts})
+    title = str(prediction) if head == heads.default else f"{head}: {prediction}"
+    return Display(title, parts, {**data, "words": dicts})
 
 
 def outputs_without_words(

@@ -43,6 +43,10 @@ _NO_HEAD = Remedy(
     "load a model that has one, or register and train one",
     "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them",
 )
+_NO_SPAN_HEAD = Remedy(
+    "load a model that has one, or train one (`roberta-hub train finetune=squad`)",
+    "-m takes a model that has one; `roberta-hub train finetune=squad` makes one",
+)
 
 
 def _listed(
@@ -252,7 +256,7 @@ class Heads:
         *,
         fits: Callable[[str], bool] | None = None,
         need: str = "",
-        remedy: Remedy = _NO_HEAD,
+        remedy: Remedy | None = None,
     ) -> str:
         """Find the head for a verb: the named one, else the model's default, else the only one.
 
@@ -262,7 +266,7 @@ class Heads:
             verb: for the error.
             fits: whether the verb can use a head of the kind; None: any.
             need: description of such heads, for the error.
-            remedy: for the error if there is none.
+            remedy: for the error if there is none; None: how to get one of the kind.
 
         Raises:
             UnknownNameError: no such head, or none for the verb.
@@ -287,5 +291,5 @@ class Heads:
         raise UnknownNameError(
             f"{verb} needs a {need or f'{kind} head'}, and this model has "
             f"{'; '.join(there) or 'no head'}",
-            remedy=remedy,
+            remedy=remedy or (_NO_SPAN_HEAD if kind == "span" else _NO_HEAD),
         )

@@ -58,7 +58,7 @@ def model_facts(
         "vocabulary": f"{len(tokenizer.dictionary):,} symbols",
         "longest input": f"{longest} tokens",
         "heads": "; ".join(shown) or "none",
-        "mode": "train: dropout in predict and extract_features" if training else "eval",
+        "mode": "train: call eval() before predict and extract_features" if training else "eval",
     }
     if sentence is not None:
         taken = longest if sentence.max_length is None else int(model.max_positions())  # type: ignore[operator]

@@ -280,6 +280,8 @@ def table_line(text: str) -> tuple[str, str] | None:
         found = json_object(text)
         names = [] if isinstance(found, Fault) else list(found)
         return ("jsonl", _likely_text(names)) if names else None
+    if "\r" in text:  # no header has one, and csv refuses the line
+        return None
     for separator in ",\t;":
         names = next(csv.reader([text], delimiter=separator), [])
         if len(names) > 1 and all(map(_NAME.fullmatch, filter(None, names))):

@@ -192,8 +192,12 @@ def fit(
         ready = prepare_classifier(found, model=model, output=output, options=options)
         following = _next(output, pair=len(found.columns) == 2)
     say(ready.summary())
-    with on_stderr(fitting, updates):
-        fitted = ready.train().fitted
+    try:
+        with on_stderr(fitting, updates):
+            fitted = ready.train().fitted
+    except KeyboardInterrupt:
+        click.echo(f"{output} was not written; --minutes 0.5 takes less time", err=True)
+        raise
     say(f"done in {duration(fitted.seconds)}")
     if fitted.choice:
         say(fitted.choice.summary())

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roberta_hub.errors import InputError
+from roberta_hub.rows.columns import table_line
 from roberta_hub.rows.delimited import csv_header, delimited_rows, row_ends
 from roberta_hub.rows.lines import blocks, decoded, lines, split_lines
 from roberta_hub.rows.values import Fault
@@ -143,3 +144,7 @@ def test_a_pipe_is_read_once(text: str) -> None:
     rows = list(delimited_rows(every, header, header.lines + 1))
     first = header.lines + 1
     assert rows == [(first, {"a": "1", "b": "2"}), (first + 1, {"a": "3", "b": "4"})]
+
+
+def test_a_line_with_a_carriage_return_is_no_header() -> None:
+    assert table_line("id,text\rmore") is None and table_line("id,text") == ("csv", "text")

@@ -91,6 +91,7 @@ MIN_RELATIVE_SPREAD = 1e-5
 """They differ by more than this share of their mean, else float32 would not tell them apart."""
 MIN_EPOCHS = 2
 """So often at least each row is seen where the whole model learns."""
+NO_MISTAKE = "not tried, as the regression makes no mistake"
 METHOD_ONCE = "training the whole model once"
 METHOD_COSINE = "the cosine of the model's vectors, nothing learnt"
 METHOD_ZERO_SHOT = "zero_shot by the labels' names, nothing learnt"
@@ -279,6 +280,8 @@ class _Table:
             learner.open(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
+            if self._nothing_to_mend(found[0]):
+                return self._learnt(found, found[0], [Tried(METHOD_WHOLE, why_not=NO_MISTAKE)])
         begin = found[0].way.learn
         name = METHOD_WHOLE if self.own is None else METHOD_OWN
         usable, why_not = self._affordable(chooser.by_training(name, begin), parts)
@@ -291,14 +294,14 @@ class _Table:
             trained += more
         rows = trained[0].rows
         top = max(trained, key=lambda answers: measure_of(answers, rows, learner))
-        best = top if self._told else best_method([*found, top], learner)
+        best = top if self.options.says_how else best_method([*found, top], learner)
         return self._learnt([*found, *trained], best, left_out)
 
-    @property
-    def _told(self) -> bool:
-        """Whether the caller says how the whole model is to learn."""
-        said = self.options
-        return bool(said.epochs or said.learning_rate or said.batch_size)
+    def _nothing_to_mend(self, regression: MethodAnswers) -> bool:
+        """Whether the regression makes no mistake, so that nothing can answer better."""
+        if self.options.says_how or self.options.trials or self.kind != "single_label":
+            return False  # the thresholds of several labels were chosen by the same answers
+        return measure_of(regression, regression.rows, self.learner) == 1.0
 
     def _trials(
         self,
@@ -428,7 +431,7 @@ class _Table:
             best.way.learn(self.every)
         if not kept:
             self.finish(divisor, least)
-        chosen = bool(self.options.trials) or not self._told
+        chosen = bool(self.options.trials) or not self.options.says_how
         gain = (
             selection_optimism(found, self.learner) if how == "cross-validated" and chosen else 0.0
         )
@@ -466,7 +469,7 @@ class _Table:
             if len(found) > 1
             else f"{left_out[0].name} was {left_out[0].why_not}"
         )
-        if len(found) > 1 and self._told:
+        if len(found) > 1 and self.options.says_how:
             why = "only this method takes the epochs, learning_rate or batch_size that you set"
         elif top < max(scores):
             first = found[scores.index(max(scores))].way.name

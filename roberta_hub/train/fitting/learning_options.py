@@ -67,6 +67,11 @@ class LearningOptions:
             raise InputError("trials vary epochs and learning_rate; leave one of both to them")
         one_of("pooling", self.pooling, (None, *get_args(HeadPooling)))
 
+    @property
+    def says_how(self) -> bool:
+        """Whether the caller says how the whole model is to learn."""
+        return bool(self.epochs or self.learning_rate or self.batch_size)
+
     def _keep(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # numpy's numbers become Python's; it is frozen
 

@@ -104,6 +104,7 @@ class MethodSelector:
             words: directions that the labels' own words suggest, or None. (K, C)
         """
         learner = self.learner
+        fitting.info("%s: reads %s rows", METHOD_HEAD, f"{len(learner.lesson.ids):,}")
         features = learner.features(learner.all())
         scale = float(features[self.rows].norm(dim=1).mean().clamp(min=1e-9))
         features, targets = features / scale, learner.lesson.targets
@@ -149,7 +150,7 @@ class MethodSelector:
         """Learn all but one fold and answer that, for each of some folds."""
         found = []
         for number, fold in enumerate(folds, 1):
-            fitting.info("%s: part %d of %d", way.name, number, len(folds))
+            fitting.info("%s: fold %d of %d", way.name, number, len(folds))
             out = set(fold)
             way.learn([i for i in self.rows if i not in out])
             found.append(self.learner.logits(self.learner.lesson, fold))
