@@ -88,3 +88,18 @@ def test_fit_says_where_the_names_alone_are_as_good() -> None:
     numbered = [{**row, "label": {"sports": "1", "banking": "2"}[row["label"]]} for row in rows]
     ways = fit(numbered, minutes=1e-6, progress=False).fitted.choice.ways
     assert not any("zero_shot" in way.name for way in ways)
+
+
+def test_a_regression_without_a_mistake_is_taken_at_once() -> None:
+    rows = [
+        {"text": f"The {word} {verb}.", "label": label}
+        for word, label in (("goalkeeper", "sports"), ("striker", "sports"), ("onion", "cooking"))
+        for verb in ("ran", "fell", "was seen")
+    ]
+    choice = fit(rows, progress=False).fitted.choice
+    first, whole, *_ = choice.ways
+    assert choice.taken == first.name == "a regression on the model's vectors"
+    assert (first.score, whole.score) == (1.0, None)
+    assert whole.why_not == "not tried, as the regression makes no mistake"
+    asked = fit(rows, epochs=1, progress=False).fitted.choice
+    assert [way.score is None for way in asked.ways[:2]] == [False, False]
