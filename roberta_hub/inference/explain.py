@@ -45,6 +45,8 @@ from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Note
 from roberta_hub.show.marked_text import Mark, MarkedText
 
+UNNAMED_HEAD = "sentence_classification_head"
+"""fairseq's name for the head of a model that was fine-tuned for one task: it says nothing."""
 ALTERNATIVES = 5
 """Alternatives kept for each word."""
 MAX_BITS = 15.0
@@ -321,7 +323,7 @@ def contribution_display(
     parts.append(Bars(rows))
     dicts = [{**_place(sentences, unit), "contribution": change} for unit, change in found]
     data: dict[str, Any] = {"texts": list(sentences), "head": head, **prediction.to_dict()}
-    title = str(prediction) if head == heads.default else f"{head}: {prediction}"
+    title = str(prediction) if head == UNNAMED_HEAD else f"{head}: {prediction}"
     return Display(title, parts, {**data, "words": dicts})
 
 
