@@ -397,6 +397,8 @@ def plot(path: Path, scale: Scale, found: Found) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.2), dpi=130)
     for number, (arm, runs) in enumerate(found.items()):
         stages = [run["stages"] for run in runs if "held-out loss" in (run["stages"] or [{}])[0]]
+        if not stages:
+            continue
         for axis, name, scaled in ((axes[0], "held-out loss", 1), (axes[1], "BLiMP", 100)):
             curve = [scaled * mean(s[name] for s in at) for at in zip(*stages, strict=False)]
             minutes = [scale.seconds / 60 * (i + 1) / scale.stages for i in range(len(curve))]
