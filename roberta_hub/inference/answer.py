@@ -320,7 +320,7 @@ def best_spans(
     while True:  # spans with blanks at their edges are the same stretch
         # Equal scores in the order of the text: topk has them in any order.
         least = scores.topk(min(count, len(scores))).values[-1]
-        places = ((scores >= least) & (scores > -math.inf)).nonzero().flatten()
+        places = (~(scores < least) & (scores != -math.inf)).nonzero().flatten()  # and NaN
         places = places[scores[places].argsort(descending=True, stable=True)]
         spans: list[ScoredSpan] = []
         seen: set[Extent] = set()
