@@ -180,7 +180,7 @@ class ReadyClassifier:
             work += "" if minutes == 1 else "two cores allow"
             plan = f"in the best way that {work}"
             if self.options.says_how:
-                plan = "with your settings, on folds to measure it, then on all rows"
+                plan = "with your settings: on folds, then on all rows"
         return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
