@@ -196,7 +196,7 @@ def fit(
         with on_stderr(fitting, updates):
             fitted = ready.train().fitted
     except KeyboardInterrupt:
-        click.echo(f"{output} was not written; --minutes 0.5 takes less time", err=True)
+        click.echo(clean(f"{output} was not written"), err=True)
         raise
     say(f"done in {duration(fitted.seconds)}")
     if fitted.choice:

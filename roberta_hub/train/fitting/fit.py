@@ -176,9 +176,8 @@ class ReadyClassifier:
         minutes = self.options.minutes or DEFAULT_MINUTES
         plan = f"each row {self.config.loop.max_epochs} times"
         if self.examples.to_learn <= SMALL_TABLE_ROWS:
-            work = "1 minute of two cores allows" if minutes == 1 else f"{minutes:g} minutes of "
-            work += "" if minutes == 1 else "two cores allow"
-            plan = f"in the best way that {work}"
+            plural = "" if minutes == 1 else "s"
+            plan = f"in the best way that fits {minutes:g} minute{plural} of two cores"
             if self.options.says_how:
                 plan = "with your settings: on folds, then on all rows"
         return "\n".join([*map(wrap_note, self.notes), about + plan])
