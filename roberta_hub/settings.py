@@ -24,6 +24,8 @@ WordRule = Literal["words", "parts"]
 Aggregation = Literal["word", "first", "average", "max", "piece"]
 """How the labels of pieces become those of words in `tag`."""
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+DEFAULT_HEAD = "sentence_classification_head"
+"""fairseq's name for the head of a model that was fine-tuned for one task."""
 DEFAULT_THRESHOLD = 0.5
 """Of a label for which none is stored."""
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token", "pooler")

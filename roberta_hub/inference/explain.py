@@ -39,14 +39,13 @@ from roberta_hub.inference.windows import Windows
 from roberta_hub.inference.word_spans import WordSpan, word_spans
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.packing import PackedBatch
+from roberta_hub.settings import DEFAULT_HEAD
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Note
 from roberta_hub.show.marked_text import Mark, MarkedText
 
-UNNAMED_HEAD = "sentence_classification_head"
-"""fairseq's name for the head of a model that was fine-tuned for one task: it says nothing."""
 ALTERNATIVES = 5
 """Alternatives kept for each word."""
 MAX_BITS = 15.0
@@ -323,7 +322,8 @@ def contribution_display(
     parts.append(Bars(rows))
     dicts = [{**_place(sentences, unit), "contribution": change} for unit, change in found]
     data: dict[str, Any] = {"texts": list(sentences), "head": head, **prediction.to_dict()}
-    title = str(prediction) if head == UNNAMED_HEAD else f"{head}: {prediction}"
+    # The default name says nothing.
+    title = str(prediction) if head == DEFAULT_HEAD else f"{head}: {prediction}"
     return Display(title, parts, {**data, "words": dicts})
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from roberta_hub.settings import DEFAULT_HEAD
+
 DECAYS = ("weights", "fairseq")
 SCHEDULES = ("polynomial_decay", "fixed", "constant_then_decay")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -49,7 +51,7 @@ class TaskConfig:
     name: str = "???"
     """masked_lm, replaced_tokens; classification, regression, multi_label, tokens, choice, span,
     sentences, wsc, winogrande."""
-    head: str = "sentence_classification_head"
+    head: str = DEFAULT_HEAD
     """Name of the head in the saved model."""
     metric: str | None = None
     """The number that chooses the best checkpoint; None: the task's own."""

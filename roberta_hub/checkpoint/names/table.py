@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from roberta_hub.checkpoint.checkpoint import REPLACED_HEAD
+from roberta_hub.settings import DEFAULT_HEAD
 
-HEAD = "sentence_classification_head"
+HEAD = DEFAULT_HEAD
 """What the one classifier of a Hugging Face model is called here; it has no name there."""
 TOKEN_HEAD = "token_classification_head"
 """What its token classifier is called here."""
