@@ -269,7 +269,7 @@ class _LaidOut:
         bias, weight = F.pad(bias, (0, more)), F.pad(weight, (0, blocks * block - inputs, 0, more))
         rows = [bias]
         if self._format == "int8":
-            scale = _scales(weight, shape.each, shape.step, shape.most)
+            scale = row_scales(weight, shape.each, shape.step, shape.most)
             weight = (weight / scale.unsqueeze(1)).round().to(torch.int8)
             sums = weight.view(-1, shape.panel, blocks, block).sum(3, dtype=torch.float32)
             rows += [scale, sums.transpose(1, 2)]
@@ -465,7 +465,7 @@ def _aligned(count: int) -> Tensor:
     return place[begin : begin + count]
 
 
-def _scales(weight: Tensor, each: int, step: int, most: int) -> Tensor:
+def row_scales(weight: Tensor, each: int, step: int, most: int) -> Tensor:
     """Scales of a matrix's rows, (N, K) -> (N,), for weights of 8 bits.
 
     Products of a step are summed in 16 bits, two neighbours of each group in one number, and the

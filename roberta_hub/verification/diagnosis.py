@@ -280,10 +280,14 @@ def _under_rounding(
     findings: list[Finding] = []
     while len(findings) < MOST_FAULTS:
         best: tuple[float, Fault] | None = None
+        theirs = question.answers(texts, state.change)
+        near = question.ours(_rounded(state, rounding).setup, texts)
+        exact = question.ours(state.setup, texts)
         for fault in faults:
             if fault.name in {finding.name for finding in findings}:
                 continue
-            shares = _shares(question, state, rounding, fault, texts)
+            spoiled = question.ours(state.with_fault(fault).setup, texts)
+            shares = _shares(theirs, near, exact, spoiled)
             once = sum(ONCE[0] < share < ONCE[1] for share in shares)
             if shares and once >= MOST_TEXTS * len(shares):
                 left = median(question.gaps(_rounded(state.with_fault(fault), rounding), texts))
@@ -302,17 +306,19 @@ def _rounded(state: State, rounding: Fault | None) -> State:
 
 
 def _shares(
-    question: Question,
-    state: State,
-    rounding: Fault | None,
-    fault: Fault,
-    texts: Sequence[Text],
+    theirs: Sequence[Tensor | None],
+    rounded: Sequence[Tensor],
+    exact: Sequence[Tensor],
+    spoiled: Sequence[Tensor],
 ) -> list[float]:
-    """How many times what a fault does is in what is left of each text's difference."""
-    theirs = question.answers(texts, state.change)
-    rounded = question.ours(_rounded(state, rounding).setup, texts)
-    exact = question.ours(state.setup, texts)
-    spoiled = question.ours(state.with_fault(fault).setup, texts)
+    """How many times what a fault does is in what is left of each text's difference.
+
+    Args:
+        theirs: the peer's answer to each text.
+        rounded: ours, with the rounding.
+        exact: ours, without it.
+        spoiled: ours with the fault, without the rounding.
+    """
     found = []
     for answer, near, own, other in zip(theirs, rounded, exact, spoiled, strict=True):
         if answer is None or not answer.shape == own.shape == other.shape:
@@ -320,7 +326,7 @@ def _shares(
         made, left = (other - own).flatten(), (answer.double() - near).flatten()
         if float(made.norm()) > LEAST_EFFECT * float(left.norm()):
             found.append(float(left @ made / (made @ made)))
-    return found if len(found) >= len(texts) // 2 else []
+    return found if len(found) >= len(theirs) // 2 else []
 
 
 def _stacked(

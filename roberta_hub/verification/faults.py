@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.model.activations import activation
+from roberta_hub.model.compiled import row_scales
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.tokenizer import Tokenizer
@@ -392,11 +394,19 @@ def precision_faults() -> list[Fault]:
     # llama.cpp's: q8_0, and its functions of one number.
     said = "has 8-bit weights and inputs, a scale for each 32 of them"
     found.append(Fault("int8", said, _multiplied(_by_blocks)))
+    # Our own int8 for AVX2.
+    said = "has 8-bit weights, a scale for each row, and 7-bit inputs"
+    found.append(Fault("int8", said, _multiplied(_for_avx2, _in_seven_bits)))
     found.append(Fault("float16", "looks activations up in a table of float16", _looked_up))
     return found
 
 
 _BLOCK = 32
+# Of model/compiled_avx2_int8.h: EACH, EACH * GROUP, MOST and BLOCK.
+_AVX2_EACH = 4
+_AVX2_STEP = 16
+_AVX2_MOST = 254
+_AVX2_BLOCK = 256
 _MATRICES = (nn.Linear,)
 _TABLES = (nn.Linear, nn.Embedding)
 _ALL = (nn.Linear, nn.Embedding, nn.LayerNorm)
@@ -443,14 +453,39 @@ def _by_blocks(values: Tensor) -> Tensor:
     return rounded.flatten(-2)
 
 
-def _multiplied(rounding: Rounding) -> Remake:
-    """Round the two factors of each product, as matrix units do; the sums stay exact."""
+def _for_avx2(weight: Tensor) -> Tensor:
+    if weight.size(-1) % _AVX2_STEP:
+        return _by_rows(weight)
+    scale = row_scales(weight, _AVX2_EACH, _AVX2_STEP, _AVX2_MOST).unsqueeze(-1)
+    return (weight / scale).round() * scale
+
+
+def _in_seven_bits(values: Tensor) -> Tensor:
+    """Round rows to 128 values between the least and the largest of each even block."""
+    count = math.ceil(values.size(-1) / _AVX2_BLOCK)
+    width = math.ceil(values.size(-1) / count / _AVX2_STEP) * _AVX2_STEP
+    rounded = []
+    for block in torch.split(values, width, dim=-1):
+        low, high = block.aminmax(dim=-1, keepdim=True)
+        step = (high - low).clamp(min=1e-20) / 127
+        rounded.append(((block - low) / step).round() * step + low)
+    return torch.cat(rounded, dim=-1)
+
+
+def _multiplied(rounding: Rounding, of_inputs: Rounding | None = None) -> Remake:
+    """Round the two factors of each product, as matrix units do; the sums stay exact.
+
+    Args:
+        rounding: of the weights.
+        of_inputs: of what they are multiplied with; None: the weights'.
+    """
+    round_inputs = of_inputs or rounding
 
     def edit(model: Roberta) -> None:
         for module in model.transformer.modules():
             if isinstance(module, nn.Linear):
                 module.weight = nn.Parameter(rounding(module.weight.detach()))
-                module.register_forward_pre_hook(lambda _, given: (rounding(given[0]),))
+                module.register_forward_pre_hook(lambda _, given: (round_inputs(given[0]),))
 
     return _model(edit)
 

@@ -16,6 +16,7 @@ from small_models import small_roberta
 import roberta_hub
 from roberta_hub import RobertaHubInterface, SentenceSettings
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError
+from roberta_hub.model import kernels
 from roberta_hub.settings import SentenceLayer
 from roberta_hub.verification.records import Verification
 
@@ -321,7 +322,7 @@ def test_what_a_server_refuses_is_no_fault(folders: Any, models: Any) -> None:
     with served(Service(right), most=300) as root:
         found = roberta_hub.verify(models(right), root)
     assert found.verdict == "same", str(found)
-    assert sorted(named(found, "by design")) == ["special tokens in texts", "refused"]
+    assert sorted(named(found, "by design")) == ["refused", "special tokens in texts"]
 
 
 # ---- precision ----
@@ -392,6 +393,8 @@ def test_int8_of_onnx_runtime(folders: Any, models: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
 def test_our_own_model_in_less_precision(folders: Any, models: Any, dtype: Any) -> None:
+    if dtype == "bfloat16" and (lacking := kernels.missing_features(dtype)):
+        pytest.skip(lacking)
     right = folders("roberta", MEAN)
     peer = roberta_hub.load_model(right)
     peer.optimize(dtype)
