@@ -136,6 +136,7 @@ def test_a_death_between_the_two_renames_is_mended(tmp_path: Path) -> None:
     assert ((target / "part/file").read_text(), names(tmp_path)) == ("old", ["target"])
 
 
+@pytest.mark.system
 def test_the_next_save_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     target = folder(tmp_path / "target", "old")
     assert forks.run("-c", DIE, target, "while a folder is filled").returncode == -9

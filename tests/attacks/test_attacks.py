@@ -6,14 +6,32 @@ import importlib
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attacks.bench import GIGABYTE, HARMS, MARKER, Attack, harms, run
 
+LARGE = {
+    "pickles: deep lists",
+    "pickles: ten million values",
+    "zips: a bomb of 1 GB as pickle",
+    "dictionaries: two million symbols and more",
+    "dictionaries: one symbol overwritten many times",
+    "configs: index: a million shards",
+}
+"""Attacks whose files take seconds to write or to refuse."""
 TABLES = ("pickles", "zips", "tars", "tensors", "dictionaries", "configs")
+
+
+def case(table: str, attack: Attack) -> Any:
+    """An attack as a parameter of a test, named by its table and its name."""
+    name = f"{table}: {attack.name}"
+    return pytest.param(attack, id=name, marks=[pytest.mark.system] if name in LARGE else [])
+
+
 ATTACKS = [
-    pytest.param(attack, id=f"{table}: {attack.name}")
+    case(table, attack)
     for table in TABLES
     for attack in importlib.import_module(f"attacks.{table}").ATTACKS
 ]
@@ -65,3 +83,4 @@ def test_every_fault_of_files_is_attacked() -> None:
     assert rows >= set(range(17, 38)) - {34}
     names = [case.id for case in ATTACKS]
     assert len(set(names)) == len(names)
+    assert set(names) >= LARGE

@@ -167,6 +167,7 @@ def nested(depth: int) -> bytes:
 HASH = "import sys; from roberta_hub import load_model; load_model(sys.argv[1])"
 
 
+@pytest.mark.system
 @BOTH
 def test_deep_tuples_do_not_end_the_process(tmp_path: Path, legacy: bool):
     path = fairseq_file(tmp_path)

@@ -81,6 +81,7 @@ def test_without_twin_nothing_is_written(tmp_path: Path, cache: Path):
     assert not cache.exists()
 
 
+@pytest.mark.system
 def test_a_file_changed_in_place_gets_another_twin(tmp_path: Path):
     path = settled(fairseq_file(tmp_path / "theirs", state_of(1)))
     old = outputs(roberta_hub.load_model(path))
@@ -94,6 +95,7 @@ def test_a_file_changed_in_place_gets_another_twin(tmp_path: Path):
     assert same(new, outputs(roberta_hub.load_model(path, twin=False)))
 
 
+@pytest.mark.system
 def test_times_of_a_file_written_this_instant_are_not_trusted(tmp_path: Path):
     """Two writes within a tick of the clock look alike."""
     path = fairseq_file(tmp_path / "theirs")
@@ -297,6 +299,7 @@ def test_a_full_disk_is_no_reason_not_to_load(tmp_path: Path):
     assert litter() == []
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="becomes another user")
 def test_a_cache_that_others_own_is_read_and_not_missed(tmp_path: Path, cache: Path):
     path = fairseq_file(tmp_path / "theirs")

@@ -43,6 +43,7 @@ def test_a_good_file_loads_in_every_thread(tmp_path: Path, twin: bool) -> None:
     assert (cache_root() / "twins").exists() == twin
 
 
+@pytest.mark.system
 def test_pickles_are_read_in_every_thread(tmp_path: Path) -> None:
     """The same without what goes before and after it, so that all are in torch's reader at once."""
     path = fairseq_file(tmp_path)

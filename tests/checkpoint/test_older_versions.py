@@ -55,6 +55,7 @@ def test_every_format_loads(written: Path, format: str) -> None:
     check_answers(load_model(written / format), FORMATS[format], written, 1e-5)
 
 
+@pytest.mark.system
 def test_a_run_goes_on(written: Path, tmp_path: Path) -> None:
     """From half of its updates to the end, where it stands as it stood then."""
     shutil.copytree(written / "run", tmp_path / "run")

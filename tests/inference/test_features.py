@@ -245,6 +245,7 @@ def test_the_bar_goes_to_stderr_and_only_if_wanted(
 LAYOUT = SequenceLayout(bos=0, pad=1, eos=2, unk=3)
 
 
+@pytest.mark.system
 @given(
     st.lists(st.lists(st.integers(3, 9), max_size=14), min_size=1, max_size=4),
     st.integers(11, 30),

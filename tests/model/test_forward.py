@@ -308,6 +308,7 @@ class Exported(nn.Module):
         return self.model.encoder.output_layer(encoder.finish(encoder.padded(tokens)[-1]))
 
 
+@pytest.mark.system
 def test_the_padded_form_is_exported_with_any_batch_and_length() -> None:
     model = small_model(num_layers=2).eval()
     batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", max=20)

@@ -24,6 +24,7 @@ def same(found: Any, wanted: Any) -> bool:
     )
 
 
+@pytest.mark.system
 @settings(deadline=None)
 @given(st.lists(VALUES))
 def test_what_python_and_json_write_is_read(values: list[Any]) -> None:

@@ -78,6 +78,7 @@ def test_csv(tmp_path: Path, head: str, body: str, unit_rows: int) -> None:
         assert as_lake(path, unit_rows) == wanted
 
 
+@pytest.mark.system
 @FEW
 @given(st.lists(OBJECTS, max_size=12).map("\n".join), st.integers(1, 4))
 def test_jsonl(tmp_path: Path, body: str, unit_rows: int) -> None:

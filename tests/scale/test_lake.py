@@ -363,6 +363,7 @@ def test_what_cannot_be_a_lake(tmp_path: Path, source: Path, verb: Verb) -> None
     ]
 
 
+@pytest.mark.system
 def test_hostile_arguments(tmp_path: Path, source: Path, verb: Verb) -> None:
     values: list[Any] = [None, -1, 0, 1e30, float("nan"), "", "a\0b", b"x", [], (), {}, 1j]
     values += [object(), "\ud800", True, [None], lambda: None]

@@ -94,6 +94,7 @@ def test_csv(
         assert lines[unit.first - 1].lstrip(b'"').split(separator.encode())[0].strip(b'"').isdigit()
 
 
+@pytest.mark.system
 @settings(FEW, max_examples=300)
 @given(st.text(st.sampled_from('aa,,"""\n\n\r'), max_size=60), st.integers(1, 5))
 def test_a_bad_row_of_a_csv_leaves_its_neighbours_alone(

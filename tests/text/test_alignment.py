@@ -106,6 +106,7 @@ def test_as_sets_of_bytes(tokenizer, text, data):
     assert align(tokenizer, text, words) == expected
 
 
+@pytest.mark.system
 @given(texts())
 def test_words_of_a_split_have_all_pieces_with_ink(tokenizer, text):
     aligned = align(tokenizer, text, text.split())

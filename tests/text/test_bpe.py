@@ -50,6 +50,7 @@ def test_own_list_of_whitespace():
     assert set(re.findall(f"[{merging.SPACE}]", EVERY_CHARACTER)) == in_rust(r"\s")
 
 
+@pytest.mark.system
 def test_every_character_as_the_twin(twin):
     assert len(shared_characters()) > 280_000
     different = [c for c in shared_characters() if BPE.encode_ids(c) != twin.encode_piece(c)]

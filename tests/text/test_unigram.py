@@ -427,6 +427,7 @@ def check_mixed(xlmr: Tokenizer, size: int) -> None:
         assert spans == sorted(spans) and all(0 <= a <= b <= len(line) for a, b in spans)
 
 
+@pytest.mark.system
 def test_mixed_text_is_cut_as_by_the_library(xlmr: Tokenizer) -> None:
     check_mixed(xlmr, 200_000)
 

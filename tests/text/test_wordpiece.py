@@ -169,6 +169,7 @@ def test_a_batch_is_its_singles(small: Tokenizer) -> None:
     assert [ids.tolist() for ids in small.encode_batch(texts, threads=2)] == singles
 
 
+@pytest.mark.system
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordpiece, "_REMEMBERED", 10)
     engine, fresh = WordPiece(SMALL), WordPiece(SMALL)

@@ -319,6 +319,7 @@ def test_a_classifier_learns_in_the_order_of_fairseqs_classes(
     assert trained.inputs[head] == ("pair" if pairs else "one")
 
 
+@pytest.mark.system
 def test_numbers_are_learnt_as_they_are(model: Path, tmp_path: Path) -> None:
     """Also under finetune=sts_b, whose tables are divided by 5: fairseq's files are already."""
     data = labelled(tmp_path / "bin", model, pairs=True, numbers=True)

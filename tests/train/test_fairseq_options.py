@@ -218,6 +218,7 @@ def test_the_page_has_the_table_of_the_record() -> None:
     assert table() in page
 
 
+@pytest.mark.system
 def test_a_pasted_command_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
 ) -> None:

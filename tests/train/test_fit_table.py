@@ -426,6 +426,7 @@ def test_the_folder_has_a_card_and_nothing_else(fitted: Any) -> None:
         assert words in card
 
 
+@pytest.mark.system
 def test_the_card_is_true(fitted: Any, base: Path) -> None:
     """Its block of Python runs, and its command names all that was chosen."""
     _, folder, command = fitted
@@ -438,6 +439,7 @@ def test_the_card_is_true(fitted: Any, base: Path) -> None:
     )
 
 
+@pytest.mark.system
 def test_the_scores_as_text(fitted: Any) -> None:
     scores = fitted[0].fitted.scores
     lines = scores.summary().splitlines()

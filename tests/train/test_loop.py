@@ -139,6 +139,7 @@ def test_two_processes_resume(tmp_path):
     assert gap(tmp_path / "whole", tmp_path / "parts") == 0
 
 
+@pytest.mark.system
 def test_recomputed_layers_change_nothing(tmp_path):
     train_loop(ToyTask(dropout=0.1), config(tmp_path / "plain"))
     task = ToyTask(dropout=0.1)

@@ -13,6 +13,7 @@ from roberta_hub.train.run import make_task, run
 from roberta_hub.train.tasks.build import build_task
 from roberta_hub.train.tasks.multitask import MultitaskBatch
 
+pytestmark = pytest.mark.system
 ANIMALS = {" cat": " white", " dog": " black", " cow": " brown", " bird": " green"}
 """One token each."""
 
@@ -83,7 +84,6 @@ def forgotten(material, folder):
     return build_task(config, roberta_hub.load_model(folder)).evaluate()["loss"]
 
 
-@pytest.mark.system
 def test_the_language_model_is_kept(material, tmp_path):
     losses = {"before": forgotten(material, material / "lm/last")}
     for name, options in (
@@ -98,7 +98,6 @@ def test_the_language_model_is_kept(material, tmp_path):
     assert losses["plain"] > losses["before"] + 0.5, losses
 
 
-@pytest.mark.system
 def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
     more = [f"task.options={{rehearse: {material}/text.txt}}"]
     task = make_task(compose(settings(material, tmp_path, *more)))
@@ -121,7 +120,6 @@ def test_batches_depend_on_seed_epoch_and_examples_alone(material, tmp_path):
         )
 
 
-@pytest.mark.system
 def test_the_loss_is_the_tasks_and_the_weighted_lms(material, tmp_path):
     totals = {}
     for weight in (0.0, 0.5, 1.0):
@@ -168,7 +166,6 @@ def test_a_side_task_learns_probabilities_in_the_order_of_its_own_labels(materia
     assert task.finish().head_labels("seen") == ("yes", "no")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("entries", "words"),
     [

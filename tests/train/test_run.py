@@ -50,6 +50,7 @@ def settings(folder, *more):
     ]
 
 
+@pytest.mark.system
 def test_a_command_trains_a_model(material, capsys):
     assert command(settings(material)) == 0
     shown = capsys.readouterr().out

@@ -52,6 +52,7 @@ def test_a_run_goes_on_bit_for_bit_in_either_kind(tmp_path, whole):
     assert_same(numbers(whole), numbers(tmp_path))
 
 
+@pytest.mark.system
 def test_one_kind_turns_into_the_other_and_back(tmp_path, whole):
     """Nothing is lost: a run goes on from each, and the way back is the same bytes."""
     parts = to_sharded(find_state(whole), tmp_path / "parts")
@@ -117,6 +118,7 @@ def numbers_of_state(folder):
     return state.weights, state.optimizer
 
 
+@pytest.mark.system
 def test_a_disk_that_fails_stops_the_run_and_keeps_the_state_before(tmp_path, monkeypatch, whole):
     run(tmp_path, 4)
     before = find_state(tmp_path)

@@ -258,6 +258,7 @@ def test_the_scores_are_those_of_tag(made: Any) -> None:
     assert right == sum(n for (_, kind), n in mine.fitted.confusion.items() if kind == "right")
 
 
+@pytest.mark.system
 def test_the_card_is_true(made: Any, base: Path) -> None:
     mine, folder = made
     card = (folder / "tagger/README.md").read_text()
@@ -282,6 +283,7 @@ def test_mistakes_stand_in_their_context(base: Path) -> None:
     assert max(map(len, mine.fitted.scores.summary().splitlines())) <= 80
 
 
+@pytest.mark.system
 def test_it_learns_on_from_ones_own(made: Any) -> None:
     mine, folder = made
     again = roberta_hub.fit(notes(30, seed=5), model=folder / "tagger", epochs=1, progress=False)

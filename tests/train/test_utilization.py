@@ -79,6 +79,7 @@ def test_the_rate_stays_and_then_falls(tmp_path):
     assert not (tmp_path / "wrong").exists()
 
 
+@pytest.mark.system
 def test_batches_that_grow_go_on_where_a_run_stopped(tmp_path):
     """96 examples in micro-batches of 4: the updates of two epochs, whole and in two starts."""
     options = {"batch__batch_size": 4, "batch__update_freq": 4, "batch__warmup_updates": 10}

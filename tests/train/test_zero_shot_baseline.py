@@ -90,6 +90,7 @@ def test_fit_says_where_the_names_alone_are_as_good() -> None:
     assert not any("zero_shot" in way.name for way in ways)
 
 
+@pytest.mark.system
 def test_a_regression_without_a_mistake_is_taken_at_once() -> None:
     rows = [
         {"text": f"The {word} {verb}.", "label": label}
