@@ -31,10 +31,10 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test: $(VENV)/.test
 	$(PYTEST) --doctest-modules roberta_hub
-	$(PYTEST) -m "unit and not slow and not network"
+	$(PYTEST) --ignore=tests/parity -m "unit and not slow and not network"
 
 test-system: $(VENV)/.test
-	$(PYTEST) -m "system and not slow and not network"
+	$(PYTEST) --ignore=tests/parity -m "system and not slow and not network"
 
 test-parity: $(VENV)/.test
 	$(PYTEST) -m "parity and not slow and not network"

@@ -26,6 +26,14 @@ def test_every_test_is_of_one_tier(request: pytest.FixtureRequest) -> None:
     assert [test for test in found if re.search(" at 0x[0-9a-f]{9}", test)] == []
 
 
+def test_all_in_parity_is_of_its_tier() -> None:
+    """The other two do not collect that folder."""
+    mark = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.parity\b", re.MULTILINE)
+    files = list((ROOT / "tests/parity").rglob("test_*.py"))
+    assert files
+    assert [path for path in files if not mark.search(path.read_text(encoding="utf-8"))] == []
+
+
 def forked() -> None:
     if os.fork() == 0:
         os._exit(0)
