@@ -375,7 +375,11 @@ def table(scale: Scale, seconds: dict[str, float], found: Found) -> str:
         ]
         updates = f"{int(scale.seconds / seconds[arm]):,}"
         lines.append(f"| {arm} | {updates} | {' | '.join(cells)} |")
-    lines += ["", "![Held-out loss and BLiMP over the time of an arm](papers.png)", ""]
+    lines += [
+        "",
+        "![Held-out loss over the time of an arm, and what each seed reached](papers.png)",
+        "",
+    ]
     return "\n".join([*lines, "Again: `python benchmarks/papers.py`."])
 
 
@@ -388,29 +392,44 @@ def spread(values: list[float], digits: int) -> str:
 
 
 def plot(path: Path, scale: Scale, found: Found) -> None:
-    """Plot held-out loss and BLiMP over an arm's time, means of the seeds."""
+    """Plot the held-out loss over an arm's time, and what each seed of an arm reached."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.2), dpi=130)
+    figure, axes = pyplot.subplots(
+        1, 4, figsize=(12, 3.6), dpi=130, width_ratios=(1.5, 1, 1, 1), layout="constrained"
+    )
+    curves, *dots = axes
+    minutes = [scale.seconds / 60 * (i + 1) / scale.stages for i in range(scale.stages)]
     for number, (arm, runs) in enumerate(found.items()):
-        stages = [run["stages"] for run in runs if "held-out loss" in (run["stages"] or [{}])[0]]
-        if not stages:
-            continue
-        for axis, name, scaled in ((axes[0], "held-out loss", 1), (axes[1], "BLiMP", 100)):
-            curve = [scaled * mean(s[name] for s in at) for at in zip(*stages, strict=False)]
-            minutes = [scale.seconds / 60 * (i + 1) / scale.stages for i in range(len(curve))]
-            axis.plot(minutes, curve, color=f"C{number}", label=arm, marker="o", markersize=3)
-    axes[0].set(xlabel="minutes of one core", ylabel="held-out loss (nats per masked token)")
-    axes[1].set(xlabel="minutes of one core", ylabel="BLiMP, %")
+        stages = [run["stages"] for run in runs if "held-out loss" in run["stages"][-1]]
+        means = [mean(stage["held-out loss"] for stage in at) for at in zip(*stages, strict=True)]
+        curves.plot(minutes[: len(means)], means, color=f"C{number}", marker="o", markersize=3)
+        for axis, values in zip(dots, reached(arm, runs), strict=True):
+            axis.scatter(values, [number] * len(values), color=f"C{number}", s=14, zorder=2)
+    curves.set(xlabel="minutes of one core", title="held-out loss")
+    for axis, title in zip(dots, ("held-out loss at the end", "BLiMP, %", "MNLI, %"), strict=True):
+        axis.set(
+            title=title, yticks=range(len(found)), yticklabels=[], ylim=(len(found) - 0.5, -0.5)
+        )
+    dots[0].set_yticklabels(found)
+    for number, label in enumerate(dots[0].get_yticklabels()):
+        label.set_color(f"C{number}")
     for axis in axes:
         axis.grid(alpha=0.3)
-    axes[0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
     figure.savefig(path)
     pyplot.close(figure)
+
+
+def reached(arm: str, runs: list[dict[str, Any]]) -> tuple[list[float], list[float], list[float]]:
+    """List held-out loss, BLiMP and MNLI of an arm's seeds; no loss where masks were spans."""
+    ends = [run["stages"][-1] for run in runs]
+    spans = "unit: span" in ARMS[arm][1]
+    losses = [end["held-out loss"] for end in ends if "held-out loss" in end and not spans]
+    blimp = [100 * end["BLiMP"] for end in ends if "BLiMP" in end]
+    return losses, blimp, [100 * run["MNLI"] for run in runs if "MNLI" in run]
 
 
 def publish(scale: Scale, seconds: dict[str, float]) -> None:
