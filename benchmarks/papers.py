@@ -405,7 +405,7 @@ def plot(path: Path, scale: Scale, found: Found) -> None:
     minutes = [scale.seconds / 60 * (i + 1) / scale.stages for i in range(scale.stages)]
     for number, (arm, runs) in enumerate(found.items()):
         stages = [run["stages"] for run in runs if "held-out loss" in run["stages"][-1]]
-        means = [mean(stage["held-out loss"] for stage in at) for at in zip(*stages, strict=True)]
+        means = [mean(stage["held-out loss"] for stage in at) for at in zip(*stages, strict=False)]
         curves.plot(minutes[: len(means)], means, color=f"C{number}", marker="o", markersize=3)
         for axis, values in zip(dots, reached(arm, runs), strict=True):
             axis.scatter(values, [number] * len(values), color=f"C{number}", s=14, zorder=2)
