@@ -399,7 +399,7 @@ def plot(path: Path, scale: Scale, found: Found) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        1, 4, figsize=(12, 3.6), dpi=130, width_ratios=(1.5, 1, 1, 1), layout="constrained"
+        1, 4, figsize=(9.6, 3.9), dpi=150, width_ratios=(1.4, 1, 1, 1), layout="constrained"
     )
     curves, *dots = axes
     minutes = [scale.seconds / 60 * (i + 1) / scale.stages for i in range(scale.stages)]
@@ -410,7 +410,7 @@ def plot(path: Path, scale: Scale, found: Found) -> None:
         for axis, values in zip(dots, reached(arm, runs), strict=True):
             axis.scatter(values, [number] * len(values), color=f"C{number}", s=14, zorder=2)
     curves.set(xlabel="minutes of one core", title="held-out loss")
-    for axis, title in zip(dots, ("held-out loss at the end", "BLiMP, %", "MNLI, %"), strict=True):
+    for axis, title in zip(dots, ("loss at the end", "BLiMP, %", "MNLI, %"), strict=True):
         axis.set(
             title=title, yticks=range(len(found)), yticklabels=[], ylim=(len(found) - 0.5, -0.5)
         )
