@@ -281,13 +281,13 @@ def _under_rounding(
     while len(findings) < MOST_FAULTS:
         best: tuple[float, Fault] | None = None
         theirs = question.answers(texts, state.change)
-        near = question.ours(_rounded(state, rounding).setup, texts)
+        rounded = question.ours(_rounded(state, rounding).setup, texts)
         exact = question.ours(state.setup, texts)
         for fault in faults:
             if fault.name in {finding.name for finding in findings}:
                 continue
             spoiled = question.ours(state.with_fault(fault).setup, texts)
-            shares = _shares(theirs, near, exact, spoiled)
+            shares = _shares(theirs, rounded, exact, spoiled)
             once = sum(ONCE[0] < share < ONCE[1] for share in shares)
             if shares and once >= MOST_TEXTS * len(shares):
                 left = median(question.gaps(_rounded(state.with_fault(fault), rounding), texts))
