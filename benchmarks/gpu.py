@@ -1,4 +1,4 @@
-"""Features and training steps on a GPU in bfloat16, beside transformers, on ragged text.
+"""Features, vectors and training steps on a GPU in bfloat16, beside transformers, on ragged text.
 
 The card's own peak stands beside them.
 
@@ -8,7 +8,8 @@ The card's own peak stands beside them.
 The corpus is that of `speed.py`. A peer gets batches sorted by length, of as many slots as we have
 tokens a batch; `sdpa` is what it does by itself, `flash_attention_2` needs the package flash-attn.
 The peak is the best of some square bfloat16 products in the same run; the share of it counts the
-layers' products for real tokens. Writes `benchmarks/results/gpu.{md,json}` on a GPU.
+layers' products for real tokens. Vectors are the means of 10,000 sentences, from `str` on, beside
+sentence-transformers. Writes `benchmarks/results/gpu.{md,json}` on a GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lib.corpus import corpus
+from lib.corpus import Text, corpus, sentences
 from lib.engines import Ids, ours, padded, random_model
 from lib.flops import flops
 from lib.report import about, write
@@ -100,12 +101,17 @@ def _encode(model: Any, batches: list[Ids], device: torch.device) -> None:
             model(tokens, attention_mask=tokens.ne(1).long())
 
 
-def steps(folder: Path, size: str, ids: Ids, device: torch.device) -> tuple[dict[str, Any], int]:
-    """Training steps of a masked LM on the first texts, under autocast; and their tokens."""
+def rows_of(ids: Ids) -> Ids:
+    """The first texts that fit into a training step."""
     rows: Ids = []
     for row in ids:
         if sum(map(len, rows)) + len(row) <= TRAINED:
             rows.append(row)
+    return rows
+
+
+def steps(folder: Path, size: str, rows: Ids, device: torch.device) -> dict[str, Any]:
+    """Training steps of a masked LM on these texts, under autocast."""
     torch.manual_seed(1)
     chosen = [torch.rand(len(row)) < MASKED for row in rows]
     hidden = [row.masked_fill(c, MASK) for row, c in zip(rows, chosen, strict=True)]
@@ -133,8 +139,7 @@ def steps(folder: Path, size: str, ids: Ids, device: torch.device) -> tuple[dict
         return loss
 
     other = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-    ways["transformers, sdpa"] = partial(_step, their_loss, other, device)
-    return ways, sum(map(len, rows))
+    return ways | {"transformers, sdpa": partial(_step, their_loss, other, device)}
 
 
 def _step(
@@ -147,17 +152,87 @@ def _step(
     optimizer.step()
 
 
-def table(samples: dict[str, Samples], tokens: int) -> list[str]:
+def vectors(folder: Path, size: str, texts: list[str], device: torch.device) -> dict[str, Any]:
+    """Ways from texts to the means of their tokens, which stay on the device."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    model = random_model(size).to(device)
+    model.optimize("bfloat16" if device.type == "cuda" else None)
+    body = Transformer(str(folder), model_kwargs={"dtype": torch.bfloat16})
+    other = SentenceTransformer(
+        modules=[body, Pooling(model.model.args.encoder_embed_dim)], device=str(device)
+    )
+
+    def encode(batch: int) -> object:
+        return other.encode(texts, batch_size=batch, convert_to_tensor=True)
+
+    peers = {f"sentence-transformers, {n} a batch": partial(encode, n) for n in (32, 512)}
+    return {"roberta_hub": partial(model.features, texts, pooling="mean", progress=False)} | peers
+
+
+def table(samples: dict[str, Samples], tokens: int, unit: str = "tokens") -> list[str]:
     """Ours first."""
     base = samples["roberta_hub"].median
     return [
-        "| engine | tokens/s | ours is faster | samples |",
+        f"| engine | {unit}/s | ours is faster | samples |",
         "|---|--:|--:|---|",
         *(
             f"| {n} | {tokens / s.median:,.0f} | {s.median / base:.2f} x | {s} |"
             for n, s in samples.items()
         ),
     ]
+
+
+def of_size(
+    size: str, texts: list[Text], alone: list[str], device: torch.device, top: float
+) -> tuple[list[str], dict[str, Any]]:
+    """Tables and numbers of one size of model.
+
+    Args:
+        size: "base" or "large".
+        texts: for features and steps.
+        alone: sentences, for vectors.
+        device: the GPU.
+        top: its peak, in FLOPs a second.
+    """
+    roberta = random_model(size)
+    ids = [row[:512] for row in roberta.encode_batch(texts)]
+    middle = sorted(ids, key=len)[2 * len(ids) // 5 :]
+    trained = {"texts as they come": rows_of(ids), "texts of like length": rows_of(middle)}
+    with tempfile.TemporaryDirectory() as folder:
+        roberta.save(folder, format="huggingface")
+        encoded = by_turns(
+            {
+                n: partial(finished, device, run)
+                for n, run in features(Path(folder), size, ids, device).items()
+            },
+            5,
+        )
+        stays = vectors(Path(folder), size, alone, device)
+        means = by_turns({n: partial(finished, device, run) for n, run in stays.items()}, 5)
+        learnt = {}
+        for name, rows in trained.items():
+            ways = steps(Path(folder), size, rows, device)
+            learnt[name] = by_turns({n: partial(finished, device, w) for n, w in ways.items()}, 5)
+    share = flops(roberta, ids) / encoded["roberta_hub"].median / top
+    tokens = sum(map(len, ids))
+    pages = [f"## {size}, features of {len(ids)} texts", *table(encoded, tokens)]
+    pages += [f"Ours does {100 * share:.0f} % of the card's peak."]
+    pages += [f"## {size}, vectors of {len(alone):,} sentences"]
+    pages += table(means, len(alone), "sentences")
+    for name, samples in learnt.items():
+        rows = trained[name]
+        slots = len(rows) * max(map(len, rows))
+        pages += [f"## {size}, training step, {name}"]
+        pages += [f"{len(rows)} texts of {sum(map(len, rows)):,} tokens; padded, {slots:,}."]
+        pages += ["", *table(samples, sum(map(len, rows)))]
+    return pages, {
+        "features": {n: s.seconds for n, s in encoded.items()},
+        "vectors": {n: s.seconds for n, s in means.items()},
+        "step": {t: {n: s.seconds for n, s in own.items()} for t, own in learnt.items()},
+        "share": share,
+    }
 
 
 def main() -> None:
@@ -169,39 +244,23 @@ def main() -> None:
     options = parser.parse_args()
     device = options.device
     source, texts = corpus(options.items // 2)
+    alone = sentences(10 * options.items)
     top = peak(device)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     pages, numbers = [f"{card}: {top / 1e12:.1f} TFLOPS in bfloat16 at best."], {}
     for size in options.sizes:
-        roberta = random_model(size)
-        ids = [row[:512] for row in roberta.encode_batch(texts)]
-        with tempfile.TemporaryDirectory() as folder:
-            roberta.save(folder, format="huggingface")
-            encoded = by_turns(
-                {
-                    n: partial(finished, device, run)
-                    for n, run in features(Path(folder), size, ids, device).items()
-                },
-                5,
-            )
-            ways, trained = steps(Path(folder), size, ids, device)
-            learnt = by_turns({n: partial(finished, device, run) for n, run in ways.items()}, 5)
-        share = flops(roberta, ids) / encoded["roberta_hub"].median / top
-        tokens = sum(map(len, ids))
-        pages += [f"## {size}, features of {len(ids)} texts", *table(encoded, tokens)]
-        pages += [f"Ours does {100 * share:.0f} % of the card's peak.", f"## {size}, training step"]
-        pages += table(learnt, trained)
-        numbers[size] = {
-            "features": {n: s.seconds for n, s in encoded.items()},
-            "step": {n: s.seconds for n, s in learnt.items()},
-            "share": share,
-        }
+        own, numbers[size] = of_size(size, texts, alone, device, top)
+        pages += own
     page = f"# On a GPU\n\n{source}. Again: `python benchmarks/gpu.py`.\n\n" + "\n".join(
         f"\n{line}\n" if line.startswith("#") else line for line in pages
     )
     print(page)
     if device.type == "cuda":
-        found = {"about": about("torch", "transformers"), "card": card, "peak": top}
+        found = {
+            "about": about("torch", "transformers", "sentence-transformers"),
+            "card": card,
+            "peak": top,
+        }
         write("gpu", page, found | numbers)
 
 

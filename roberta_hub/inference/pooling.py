@@ -11,6 +11,7 @@ from torch import Tensor
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import BatchStates, Reading, Runner, pick_starts
 from roberta_hub.inference.windows import Windows
+from roberta_hub.model.attention import on_gpu
 
 FIRST_TOKEN_POOLINGS = {"cls", "pooler"}
 """Poolings that read only `<s>`."""
@@ -52,6 +53,7 @@ def pooled(
     """
     head = pooler_of(runner, layer) if "pooler" in pooling else None
     alone = FIRST_TOKEN_POOLINGS.issuperset(pooling) and not skip
+    means = tuple(pooling) == ("mean",) and not skip
     whole = [
         len(text.ids) == 1 for text in windows for _ in text.ids
     ]  # whether a window is a whole text
@@ -59,6 +61,8 @@ def pooled(
     def read(rows: BatchStates) -> list[Tensor]:
         if alone:
             return list(_first(rows.at(rows.batch.starts), pooling, head))
+        if means and on_gpu(rows.states) and all(whole[i] for i in rows.indices):
+            return list(rows.batch.mean_rows(rows.states))
         first = _first(rows.states[rows.batch.starts + skip], pooling, head)
         return [
             _concatenated(states, own, pooling, skip) if whole[i] else states.clone()

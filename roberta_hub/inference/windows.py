@@ -103,15 +103,16 @@ def fit_windows(
             f"stride is {stride!r}; it is the overlap of two windows in tokens, 0 or more"
         )
     fitted = []
-    longest = min(limit, max(map(len, sequences), default=0))
-    # Texts that fit take views of these: new tensors for each would take five times as long.
-    steps, first_window = torch.arange(longest), torch.zeros(longest, dtype=torch.long)
+    fitting: dict[int, tuple[list[Tensor], Tensor]] = {}
+    # Texts that fit and have one length share tensors: these take longer to make than ids.
     for i, (number, ids) in enumerate(
         zip(numbers or range(len(sequences)), sequences, strict=True)
     ):
         length = len(ids)
         if length <= limit:
-            fitted.append(Windows([ids], [steps[:length]], first_window[:length]))
+            if length not in fitting:
+                fitting[length] = [torch.arange(length)], torch.zeros(length, dtype=torch.long)
+            fitted.append(Windows([ids], *fitting[length]))
             continue
         place = Place("texts", number)
         if truncate:

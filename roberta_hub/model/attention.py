@@ -29,13 +29,13 @@ def packed_attention(
 ) -> Tensor:
     """Attention within each sequence of a packed batch.
 
-    On a CPU, neighbours of equal length share a call. A GPU takes all sequences in one, without
-    dropout by a kernel for ragged batches.
+    On a CPU, neighbours of equal length share a call. A GPU takes all sequences in one, by a kernel
+    for ragged batches if it has one for the dtype.
 
     Shapes: query, key, value and the result (N, C).
     """
-    if not dropout and _has_ragged_kernel(query, num_heads):
-        return _ragged(query, key, value, batch, num_heads=num_heads)
+    if _has_ragged_kernel(query, num_heads, dropout):
+        return _ragged(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     if len(batch.runs) == 1:
         return _attend(query, key, value, batch.runs[0], num_heads=num_heads, dropout=dropout)
     if on_gpu(query) and batch.runs:
@@ -57,8 +57,8 @@ def one_row_attention(
 
     Shapes: query and the result (B, C); key and value (N, C).
     """
-    if not dropout and _has_ragged_kernel(query, num_heads):
-        return _ragged(query, key, value, batch, num_heads=num_heads)
+    if _has_ragged_kernel(query, num_heads, dropout):
+        return _ragged(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     if on_gpu(query):
         return _padded_once(query, key, value, batch, num_heads=num_heads, dropout=dropout)
     mixed, sequence, row = [], 0, 0
@@ -102,34 +102,92 @@ def some_rows_attention(
 
 
 def _ragged(
-    query: Tensor, key: Tensor, value: Tensor, batch: PackedBatch, *, num_heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    batch: PackedBatch,
+    *,
+    num_heads: int,
+    dropout: float,
 ) -> Tensor:
-    """Run all sequences in one call of a GPU's kernel for ragged batches (Rabe and Staats 2021).
-
-    Without dropout: there torch's kernel draws other masks in the backward pass than in the forward
-    pass, for which it takes the longest sequence of keys as 0 (pytorch/pytorch#115590).
+    """Run all sequences in one call of a GPU's kernel for ragged batches.
 
     Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N,
     C).
     """
-    one = query.size(0) != key.size(0)
-    steps = torch.arange(len(batch.lengths) + 1, dtype=torch.int32, device=query.device)
-    longest = max(batch.lengths)
-    q, k, v = (x.view(1, len(x), num_heads, -1) for x in (query, key, value))  # (1, N, H, D)
-    mixed: Tensor = torch.ops.aten._efficient_attention_forward(
+    longest, bounds = max(batch.lengths), batch.bounds
+    if query.size(0) == key.size(0):
+        queries, most = bounds, longest
+    else:
+        steps = torch.arange(len(batch.lengths) + 1, dtype=torch.int32, device=query.device)
+        queries, most = steps, 1
+    q, k, v = (x.view(len(x), num_heads, -1) for x in (query, key, value))  # (N, H, D)
+    kernel = _flash if dropout else _efficient
+    mixed = kernel(q, k, v, queries, bounds, most, longest, dropout)
+    return mixed.reshape(len(query), -1)
+
+
+def _flash(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    most_queries: int,
+    most_keys: int,
+    dropout: float,
+) -> Tensor:
+    """FlashAttention (Dao 2023), which takes float16 and bfloat16.
+
+    Shapes: q, k, v and the result (N, H, D); queries and keys, the bounds of sequences, (B + 1,).
+    """
+    mixed: Tensor = torch.ops.aten._flash_attention_forward(
         q,
         k,
         v,
+        queries,
+        keys,
+        most_queries,
+        most_keys,
+        dropout,
+        False,  # not causal
+        False,  # no copy of the mask
+    )[0]
+    return mixed
+
+
+def _efficient(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    most_queries: int,
+    most_keys: int,
+    dropout: float,
+) -> Tensor:
+    """Memory-efficient attention (Rabe and Staats 2021), in any dtype, without dropout.
+
+    With dropout torch's kernel draws other masks in the backward pass than in the forward pass, for
+    which it takes the longest sequence of keys as 0 (pytorch/pytorch#115590).
+
+    Shapes: those of `_flash`.
+    """
+    assert not dropout
+    mixed: Tensor = torch.ops.aten._efficient_attention_forward(
+        q.unsqueeze(0),
+        k.unsqueeze(0),
+        v.unsqueeze(0),
         None,  # no bias
-        steps if one else batch.bounds,
-        batch.bounds,
-        1 if one else longest,
-        longest,
-        0.0,  # no dropout
+        queries,
+        keys,
+        most_queries,
+        most_keys,
+        0.0,
         0,  # no mask but the sequences' bounds
         compute_log_sumexp=torch.is_grad_enabled(),  # for the backward pass
-    )[0]
-    return mixed.reshape(len(query), -1)
+    )[0].squeeze(0)
+    return mixed
 
 
 def _padded_once(
@@ -166,26 +224,28 @@ def _padded_once(
 
 
 def on_gpu(x: Tensor) -> bool:
-    """Whether a tensor is on a GPU, where a call for each length costs more than padding."""
+    """Whether a tensor is on a GPU, where a call costs more than padding."""
     return x.is_cuda
 
 
-def _has_ragged_kernel(query: Tensor, num_heads: int) -> bool:
+def _has_ragged_kernel(query: Tensor, num_heads: int, dropout: float) -> bool:
+    """Whether a kernel for ragged batches takes this dtype and size of heads, with this dropout."""
     size = query.size(-1) // num_heads
-    return (
-        query.is_cuda
-        and query.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        and len(query) > 0
-        and size * query.element_size() % 16 == 0  # the kernel reads 16 bytes at once
-        and size <= 256
-        and _has_kernel(query.device)
-    )
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    if not query.is_cuda or len(query) == 0 or not _has_kernels(query.device):
+        return False
+    if dropout:  # FlashAttention; above 192 some GPUs have no backward pass
+        return half and size % 8 == 0 and size <= 192
+    # Memory-efficient attention, which reads 16 bytes at once.
+    fits = size * query.element_size() % 16 == 0 and size <= 256
+    return fits and (half or query.dtype == torch.float32)
 
 
 @lru_cache(maxsize=8)
-def _has_kernel(device: torch.device) -> bool:
-    """Whether this torch and GPU (NVIDIA, Ampere or later) have the kernel."""
-    there = hasattr(torch.ops.aten, "_efficient_attention_forward") and torch.version.hip is None
+def _has_kernels(device: torch.device) -> bool:
+    """Whether this torch and GPU (NVIDIA, Ampere or later) have the kernels."""
+    names = ("_flash_attention_forward", "_efficient_attention_forward")
+    there = all(hasattr(torch.ops.aten, name) for name in names) and torch.version.hip is None
     return there and torch.cuda.get_device_capability(device) >= (8, 0)
 
 

@@ -64,6 +64,20 @@ def test_pooling(roberta: RobertaHubInterface, layer: int) -> None:
     assert_close(mean, torch.stack([states.mean(0) for states in tokens]))
 
 
+def test_means_of_a_batch_at_once(
+    roberta: RobertaHubInterface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: texts of many windows, and their neighbours, are read one by one as before."""
+    long = "the train was late again " * 30
+    texts = ["a", "two words", "", long, "three short words", "a"]
+    wanted = roberta.features(texts, pooling="mean", stride=4)
+    monkeypatch.setattr("roberta_hub.inference.pooling.on_gpu", lambda x: True)
+    torch.testing.assert_close(roberta.features(texts, pooling="mean", stride=4), wanted)
+    for budget in (8, 32):
+        found = roberta.features(texts, pooling="mean", stride=4, batch_tokens=budget)
+        torch.testing.assert_close(found, wanted)
+
+
 def test_no_texts(roberta: RobertaHubInterface) -> None:
     assert roberta.features([]) == []
     for pooling in ("cls", "mean"):
