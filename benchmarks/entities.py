@@ -32,6 +32,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from lib import report  # noqa: E402
+
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared")) / "data/tasks"
 SETS = {
     "nlupp": "NLU++ banking, slots",
@@ -189,7 +192,10 @@ def page(numbers: dict[str, Any]) -> str:
         "The rates, epochs and rules of `fit` were chosen on other sets: re3d, restaurants-8k and "
         "four domains of DSTC8.",
     ]
-    return "\n".join(lines)
+    places = [(run["by"], report.sentence(run["about"])) for run in numbers["runs"].values()]
+    for by, place in sorted(set(places)):
+        lines += ["", f"{by}: {place}"]
+    return "\n".join(lines) + "\n"
 
 
 def _mean(values: Sequence[float], digits: int = 1) -> str:
@@ -214,8 +220,6 @@ def main() -> None:
         name, engine, model, seed = given.one
         print(json.dumps(one(name, engine, model, int(seed))))
         return
-    from lib import report
-
     file = report.RESULTS / "entities.json"
     numbers = json.loads(file.read_text()) if file.exists() else {"runs": {}}
     for seed in given.seeds:
@@ -236,9 +240,11 @@ def main() -> None:
                     if done.returncode:
                         raise SystemExit(f"{key}: {done.stderr[-2000:]}")
                     found = json.loads(done.stdout.splitlines()[-1])
-                    numbers["runs"][key] = {"set": name, "by": by, "rows": rows, **found}
-                    numbers["about"] = report.about("torch", "spacy")
-                    report.write("entities", page(numbers), numbers)
+                    about = report.about("torch" if engine == "fit" else "spacy")
+                    run = {"set": name, "by": by, "rows": rows, **found, "about": about}
+                    numbers["runs"][key] = run
+                    file.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+                    file.with_suffix(".md").write_text(page(numbers), encoding="utf-8")
                     print(key, found, flush=True)
 
 

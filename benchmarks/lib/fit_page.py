@@ -37,8 +37,8 @@ INTRODUCTION = (
     "without it there is one seed. What is asked is judged by the seeds that both engines have: "
     "*so far* where there are fewer than three. The scatter of a table is that of its seeds, at "
     "least the standard error for its number of test rows, for some sets have but 64 rows of an "
-    "intent, the same for every seed. Seconds are the processor's, to learn, on a "
-    "machine that others used too.",
+    "intent, the same for every seed. Seconds are the processor's, to learn, on "
+    "machines that others used too; they are named at the end.",
     "",
 )
 ELSEWHERE = (
@@ -79,8 +79,9 @@ def page(runs: Runs) -> str:
     lines += ["", "## Several labels, rare classes, pairs", "", *_others(found)]
     lines += ["", ELSEWHERE]
     lines += ["", "## Large tables", "", *_large(found, runs.history())]
-    about = runs.about()
-    lines += [""] + [f"{NAMES[engine]}: {report.sentence(about[engine])}\n" for engine in about]
+    lines += [""]
+    for engine, places in runs.about().items():
+        lines += [f"{NAMES[engine]}: {report.sentence(one)}\n" for one in places]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -52,9 +52,9 @@ class Runs:
         """Return what is there."""
         return {run.key: run for run in map(_run, self._all()["runs"])}
 
-    def about(self) -> dict[str, Any]:
-        """Return date, machine and versions of each engine's last run."""
-        found: dict[str, Any] = self._all()["about"]
+    def about(self) -> dict[str, list[dict[str, Any]]]:
+        """Return machines and versions of each engine's runs, with the last date of each."""
+        found: dict[str, list[dict[str, Any]]] = self._all()["about"]
         return found
 
     def history(self) -> list[dict[str, Any]]:
@@ -70,7 +70,9 @@ class Runs:
             flat = {**run.key._asdict(), **asdict(run)}
             del flat["key"]
             found["runs"] = sorted([*others, flat], key=lambda r: _run(r).key)
-            found["about"][run.key.engine] = about
+            known = found["about"].get(run.key.engine, [])
+            elsewhere = [one for one in known if {**one, "date": about["date"]} != about]
+            found["about"][run.key.engine] = [*elsewhere, about]
             lines = {
                 name: ",\n".join(f"  {json.dumps(row)}" for row in found[name])
                 for name in ("history", "runs")
