@@ -218,7 +218,7 @@ def of_size(
     share = flops(roberta, ids) / encoded["roberta_hub"].median / top
     tokens = sum(map(len, ids))
     pages = [f"## {size}, features of {len(ids)} texts", *table(encoded, tokens)]
-    pages += [f"Ours does {100 * share:.0f} % of the card's peak."]
+    pages += ["", f"Ours does {100 * share:.0f} % of the card's peak."]
     pages += [f"## {size}, vectors of {len(alone):,} sentences"]
     pages += table(means, len(alone), "sentences")
     for name, samples in learnt.items():
