@@ -27,14 +27,15 @@ reference: $(VENV)/.test
 	$(BIN)/python tools/reference.py
 
 # Three tiers (CONTRIBUTING.md): unit in minutes, system and parity for CI and for what they prove.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+# Hundreds of tests start a Python, which shall find its bytecode.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test: $(VENV)/.test
 	$(PYTEST) --doctest-modules roberta_hub
-	$(PYTEST) --ignore=tests/parity -m "unit and not slow and not network"
+	$(PYTEST) -m "unit and not slow and not network"
 
 test-system: $(VENV)/.test
-	$(PYTEST) --ignore=tests/parity -m "system and not slow and not network"
+	$(PYTEST) -m "system and not slow and not network"
 
 test-parity: $(VENV)/.test
 	$(PYTEST) -m "parity and not slow and not network"

@@ -16,7 +16,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import masked_cpu
-from tiers import pytest_collection_modifyitems, pytest_runtest_protocol  # noqa: F401
+from tiers import (  # noqa: F401
+    pytest_collection_modifyitems,
+    pytest_ignore_collect,
+    pytest_runtest_protocol,
+)
 
 # The same examples in every run; and no deadline, which a busy machine would miss.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)

@@ -216,7 +216,7 @@ def test_nothing_public_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("verb", "name"),
     [
-        pytest.param(verb, name, marks=pytest.mark.system if verb == "export" else ())
+        (verb, name)
         for verb in public_methods()
         for name in arguments(getattr(RobertaHubInterface, verb))
     ],

@@ -10,10 +10,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import forks
 import pytest
-from tiers import TIERS_OF
+from tiers import TIERS_OF, pytest_ignore_collect, tier_of_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,12 +27,29 @@ def test_every_test_is_of_one_tier(request: pytest.FixtureRequest) -> None:
     assert [test for test in found if re.search(" at 0x[0-9a-f]{9}", test)] == []
 
 
-def test_all_in_parity_is_of_its_tier() -> None:
-    """The other two do not collect that folder."""
-    mark = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.parity\b", re.MULTILINE)
-    files = list((ROOT / "tests/parity").rglob("test_*.py"))
-    assert files
-    assert [path for path in files if not mark.search(path.read_text(encoding="utf-8"))] == []
+def test_a_file_of_one_tier_has_no_test_of_another() -> None:
+    """A run of one tier does not collect it, and so the test above does not see it."""
+    whole = {path: tier_of_file(path) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert {"system", "parity"} <= {*whole.values()}
+    marks = re.compile(r"@pytest\.mark\.(unit|system|parity)\b|marks=.*mark\.(unit|system|parity)")
+    files = [path for path, tier in whole.items() if tier is not None]
+    assert [path for path in files if marks.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("unit and not slow and not network", ["unit", "any"]), ("system", ["system", "any"])]
+    + [(every, ["unit", "system", "any"]) for every in ("not network", "unit or system", "")],
+)
+def test_a_run_of_one_tier_collects_no_file_of_another(
+    asked: str, found: list[str], tmp_path: Path
+) -> None:
+    marks = {"unit": "pytest.mark.unit", "system": "[\n    pytest.mark.system,\n]", "any": "[]"}
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=asked))
+    for name, mark in marks.items():
+        (tmp_path / f"test_{name}.py").write_text(f"import pytest\n\npytestmark = {mark}\n")
+    kept = [n for n in marks if not pytest_ignore_collect(tmp_path / f"test_{n}.py", config)]  # type: ignore[arg-type]
+    assert kept == found
 
 
 def forked() -> None:
