@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -101,6 +101,17 @@ def some_rows_attention(
     return mixed[rows]
 
 
+class _Bounds(NamedTuple):
+    """Where sequences begin and end, in rows of queries and of keys."""
+
+    queries: Tensor
+    """Shape: (B + 1,), int32"""
+    keys: Tensor
+    """Shape: (B + 1,), int32"""
+    longest_queries: int
+    longest_keys: int
+
+
 def _ragged(
     query: Tensor,
     key: Tensor,
@@ -115,40 +126,27 @@ def _ragged(
     Shapes: query and the result (N, C), or (B, C) for one token of each sequence; key and value (N,
     C).
     """
-    longest, bounds = max(batch.lengths), batch.bounds
+    keys, longest = batch.bounds, max(batch.lengths)
     if query.size(0) == key.size(0):
-        queries, most = bounds, longest
+        bounds = _Bounds(keys, keys, longest, longest)
     else:
-        steps = torch.arange(len(batch.lengths) + 1, dtype=torch.int32, device=query.device)
-        queries, most = steps, 1
+        one_each = torch.arange(len(keys), dtype=torch.int32, device=query.device)
+        bounds = _Bounds(one_each, keys, 1, longest)
     q, k, v = (x.view(len(x), num_heads, -1) for x in (query, key, value))  # (N, H, D)
-    kernel = _flash if dropout else _efficient
-    mixed = kernel(q, k, v, queries, bounds, most, longest, dropout)
+    mixed = _flash(q, k, v, bounds, dropout) if dropout else _efficient(q, k, v, bounds)
     return mixed.reshape(len(query), -1)
 
 
-def _flash(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    queries: Tensor,
-    keys: Tensor,
-    most_queries: int,
-    most_keys: int,
-    dropout: float,
-) -> Tensor:
+def _flash(q: Tensor, k: Tensor, v: Tensor, bounds: _Bounds, dropout: float) -> Tensor:
     """FlashAttention (Dao 2023), which takes float16 and bfloat16.
 
-    Shapes: q, k, v and the result (N, H, D); queries and keys, the bounds of sequences, (B + 1,).
+    Shapes: q, k, v and the result (N, H, D).
     """
     mixed: Tensor = torch.ops.aten._flash_attention_forward(
         q,
         k,
         v,
-        queries,
-        keys,
-        most_queries,
-        most_keys,
+        *bounds,
         dropout,
         False,  # not causal
         False,  # no copy of the mask
@@ -156,16 +154,7 @@ def _flash(
     return mixed
 
 
-def _efficient(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    queries: Tensor,
-    keys: Tensor,
-    most_queries: int,
-    most_keys: int,
-    dropout: float,
-) -> Tensor:
+def _efficient(q: Tensor, k: Tensor, v: Tensor, bounds: _Bounds) -> Tensor:
     """Memory-efficient attention (Rabe and Staats 2021), in any dtype, without dropout.
 
     With dropout torch's kernel draws other masks in the backward pass than in the forward pass, for
@@ -173,17 +162,13 @@ def _efficient(
 
     Shapes: those of `_flash`.
     """
-    assert not dropout
     mixed: Tensor = torch.ops.aten._efficient_attention_forward(
         q.unsqueeze(0),
         k.unsqueeze(0),
         v.unsqueeze(0),
         None,  # no bias
-        queries,
-        keys,
-        most_queries,
-        most_keys,
-        0.0,
+        *bounds,
+        0.0,  # no dropout
         0,  # no mask but the sequences' bounds
         compute_log_sumexp=torch.is_grad_enabled(),  # for the backward pass
     )[0].squeeze(0)
@@ -235,7 +220,7 @@ def _has_ragged_kernel(query: Tensor, num_heads: int, dropout: float) -> bool:
     if not query.is_cuda or len(query) == 0 or not _has_kernels(query.device):
         return False
     if dropout:  # FlashAttention; above 192 some GPUs have no backward pass
-        return half and size % 8 == 0 and size <= 192
+        return half and dropout < 1 and size % 8 == 0 and size <= 192
     # Memory-efficient attention, which reads 16 bytes at once.
     fits = size * query.element_size() % 16 == 0 and size <= 256
     return fits and (half or query.dtype == torch.float32)

@@ -87,6 +87,7 @@ def test_heads_that_the_kernel_does_not_take(size: int, monkeypatch: pytest.Monk
         query = query.new_empty(4, 32)
         assert attention._has_ragged_kernel(query, 2, 0.0)
         assert attention._has_ragged_kernel(query, 2, 0.1)
+        assert not attention._has_ragged_kernel(query, 2, 1.0)
         assert attention._has_ragged_kernel(query.float(), 2, 0.0)
         assert not attention._has_ragged_kernel(query.float(), 2, 0.1)
 
