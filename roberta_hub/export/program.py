@@ -49,7 +49,10 @@ def write_program(program: ExportedProgram, folder: Path) -> None:
     # Through memory: torch's own writer ends the process if the disk is full.
     archive = BytesIO()
     torch.export.save(program, archive)
-    (folder / PROGRAM_FILE).write_bytes(archive.getbuffer())
+    # If the disk is full, the traceback of write_bytes keeps a view of the archive, and the garbage
+    # collector of Python 3.12.1 crashes on it.
+    with (folder / PROGRAM_FILE).open("wb") as file:
+        file.write(archive.getbuffer())
 
 
 @contextmanager

@@ -141,7 +141,8 @@ def _versions(problems: list[str]) -> Iterator[str]:
     yield f"  Python {platform.python_version()} on {platform.platform()}"
     for name in ("roberta-hub", *PACKAGES):
         try:
-            version = importlib.metadata.version(name)
+            # torch itself says for which device it was built, pip does not.
+            version = torch.__version__ if name == "torch" else importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             version = "not installed"
         if name == "roberta-hub" and version not in ("not installed", roberta_hub.__version__):

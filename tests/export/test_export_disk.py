@@ -13,7 +13,7 @@ pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITED = f"""
-import resource, signal, sys
+import gc, resource, signal, sys
 from small_models import small_roberta
 from roberta_hub.errors import CheckpointError
 roberta = small_roberta(num_layers=1)
@@ -21,6 +21,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, {resource.RLIM_INFINITY}))
 try: roberta.export(sys.argv[1], sys.argv[2])
 except CheckpointError as error: print(error)
+gc.collect()
 """
 
 
