@@ -59,7 +59,8 @@ def test_every_format(tmp_path: Path, format: str) -> None:
     small().save(tmp_path, format=format)  # type: ignore[arg-type]
     seen = looks(tmp_path)
     assert seen[f"list {tmp_path}"] == 1
-    assert {look: count for look, count in seen.items() if count > 1 and ".json" in look} == {}
+    # On a slow machine the pickle is old enough for a converted copy, whose record is staged.
+    assert {look: n for look, n in seen.items() if n > 1 and look.endswith(".json")} == {}
 
 
 def test_a_file_that_is_named(tmp_path: Path) -> None:
