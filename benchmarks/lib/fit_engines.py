@@ -281,8 +281,8 @@ FIXED = {
 }
 """Engines that learn in one way alone, and what `fit` calls it where it chooses it."""
 SETFIT_ON = ("sst2", "imdb", "banking10", "banking10b")
-"""Sets that SetFit learns, at 8 rows a class. Of twenty intents it makes four times as many pairs as
-of ten, which takes half an hour."""
+"""Sets that SetFit learns, at 8 rows a class. Of twenty intents it makes four times as many pairs,
+which takes half an hour."""
 
 
 def takes(engine: str, table: Table, size: int) -> bool:
