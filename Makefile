@@ -27,8 +27,9 @@ reference: $(VENV)/.test
 	$(BIN)/python tools/reference.py
 
 # Three tiers (CONTRIBUTING.md): unit in minutes, system and parity for CI and for what they prove.
-# Hundreds of tests start a Python, which shall find its bytecode.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal
+# Many tests start a Python: bytecode is written even where the environment says not to.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test: $(VENV)/.test
 	$(PYTEST) --doctest-modules roberta_hub

@@ -155,7 +155,7 @@ def _flash(q: Tensor, k: Tensor, v: Tensor, bounds: _Bounds, dropout: float) -> 
 
 
 def _efficient(q: Tensor, k: Tensor, v: Tensor, bounds: _Bounds) -> Tensor:
-    """Memory-efficient attention (Rabe and Staats 2021), in any dtype, without dropout.
+    """Memory-efficient attention (Rabe and Staats 2021), which takes float32 too, without dropout.
 
     With dropout torch's kernel draws other masks in the backward pass than in the forward pass, for
     which it takes the longest sequence of keys as 0 (pytorch/pytorch#115590).
