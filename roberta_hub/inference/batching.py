@@ -205,7 +205,8 @@ class Runner:
 
         def work(indices: list[int]) -> tuple[list[int], Sequence[Result]]:
             own = [sequences[i] for i in indices]
-            with serial() if compiled else nullcontext():
+            rows = sum(lengths[i] for i in indices)
+            with serial() if is_compiled(self.model, rows) else nullcontext():
                 states = self._rows(own, indices, layer, device, pick)
                 if states.rows is not None and len(own) <= FEW_ROWS:
                     return indices, answer(states)
@@ -213,7 +214,6 @@ class Runner:
 
         lengths = [len(s) for s in sequences]
         with evaluating(self.model):
-            compiled = is_compiled(self.model)
             workers = self._workers(lengths)
             budget = self.batch_tokens or _budget(device, workers > 1)
             parts = list(batches(lengths, budget, workers))

@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from roberta_hub.model.encoder import TransformerEncoder
-from roberta_hub.model.kernels import ANY_ROWS
 from roberta_hub.model.prepared import has_hooks
 from roberta_hub.model.roberta import Roberta
 
@@ -36,14 +35,14 @@ def is_prepared(encoder: TransformerEncoder) -> bool:
     return prepared is not None and prepared.form() is not None
 
 
-def is_compiled(model: nn.Module) -> bool:
-    """Whether all layers of a model ran in compiled code last, whatever the rows.
+def is_compiled(model: nn.Module, rows: int) -> bool:
+    """Whether all layers of a model, as last prepared, run this many rows in compiled code.
 
     For a choice that changes no number: a look at every weight costs a short text 6 %.
     """
     prepared = model.transformer.prepared if isinstance(model, Roberta) else None
     layers = None if prepared is None else prepared.last_form()
-    return bool(layers) and all(layer.compiled_for(ANY_ROWS) for layer in layers or ())
+    return bool(layers) and all(layer.compiled_for(rows) for layer in layers or ())
 
 
 def can_spread(model: Roberta) -> bool:

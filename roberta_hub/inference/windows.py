@@ -36,7 +36,8 @@ def keep_evenly(lengths: Sequence[int], room: int) -> list[int]:
 def keep_as_tokenizers(lengths: Sequence[int], room: int) -> list[int]:
     """As `keep_evenly`; in a pair an odd token goes to the longer sentence.
 
-    Hugging Face's tokenizers does so, and takes the second of equals for the longer one.
+    Hugging Face's tokenizers does so, and since 0.23.3 takes the second of equals for the longer
+    one.
 
     Example:
         >>> keep_as_tokenizers([8, 9], 5), keep_as_tokenizers([9, 8], 5)

@@ -7,7 +7,7 @@ function differs. Parameter names are fairseq's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -42,8 +42,6 @@ from roberta_hub.model.packing import (
 )
 from roberta_hub.model.prepared import Prepared, has_forward_hooks
 
-_is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
-"""Since torch 2.7; older versions raise their own error when exporting in train mode."""
 LayerCall = tuple[Attend, Tensor | None]
 """Arguments of a layer: attention function, and rows to compute, None for all."""
 
@@ -174,7 +172,7 @@ class TransformerEncoder(nn.Module):
                 every = self.padded(tokens, token_embeddings)
                 real = PaddedBatch(tokens.ne(self.padding_idx))
                 return self.finish(every[-1]), every if return_all_hiddens else [], real
-            if _is_exporting():
+            if not torch.compiler.is_dynamo_compiling():  # torch.export; torch.compile goes on
                 raise InputError("torch.export takes a model in eval mode; call model.eval() first")
         if has_forward_hooks(self.modules()):
             return self._time_first(tokens, return_all_hiddens, token_embeddings)

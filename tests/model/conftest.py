@@ -67,5 +67,6 @@ def level(
 def amd(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU on which every form runs compiled that can, and nothing pinned."""
     monkeypatch.delenv(kernels.PIN_VARIABLE, raising=False)
-    features = kernels.cpu().features - {"amx_int8"}  # with it int8 runs on torch's operators
+    others = {"amx_int8", "avx_vnni"}  # with these int8 may run on torch's operators
+    features = kernels.cpu().features - others
     monkeypatch.setattr(kernels, "cpu", lambda: kernels.CPU("AuthenticAMD", features))

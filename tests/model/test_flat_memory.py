@@ -73,6 +73,7 @@ print(json.dumps([before - resident(), None]))
 def grown(how, *, program=PROGRAM, **environment):
     root = Path(__file__).resolve().parents[2]
     own = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", **environment}
+    own["CUDA_VISIBLE_DEVICES"] = ""  # the bounds are those of a CPU
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         own.pop(name, None) if name not in environment else None
     done = subprocess.run(

@@ -86,7 +86,7 @@ def test_folders_made_for_a_run_that_fails_go_again_but_nothing_else(tmp_path):
 
 
 def split(folders, updates):
-    """Two real processes whose output folders differ."""
+    """Two real processes on the CPU whose output folders differ."""
     root = Path(__file__).resolve().parents[2]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -94,6 +94,7 @@ def split(folders, updates):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
     command += [f"--master-port={port}", str(SPLIT), str(updates)]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    environment["CUDA_VISIBLE_DEVICES"] = ""
     environment["FOLDERS"] = json.dumps([str(folder) for folder in folders])
     found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     return found.stdout + found.stderr

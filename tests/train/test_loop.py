@@ -45,6 +45,7 @@ def launch(runs, processes=2, timeout=120):
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
     command += [f"--master-port={port}", str(TOY), json.dumps(runs)]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    environment["CUDA_VISIBLE_DEVICES"] = ""
     found = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=timeout
     )
