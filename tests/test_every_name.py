@@ -312,6 +312,7 @@ def test_a_name_without_an_owner_has_one_and_is_not_in_the_catalogue() -> None:
 # ---- licences ----
 
 
+@pytest.mark.system
 def test_spanberts_licence_is_said_when_its_weights_are_loaded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ XLMR_README = {
 """fairseq, examples/xlmr/README.md."""
 
 
+@pytest.mark.system
 def test_the_five_sentences_of_xlm_rs_readme(shared: Path, tmp_path: Path) -> None:
     packed = shared / "vocab" / "xlmr.model.xz"
     if not packed.is_file():

@@ -129,9 +129,10 @@ def spellings(donor: Tokenizer, tokenizer: Tokenizer) -> Iterator[list[int]]:
     rest of a word.
 
     Example:
+        >>> from itertools import islice
         >>> tokenizer = Tokenizer.shipped()
-        >>> list(spellings(tokenizer, tokenizer))[232] == [232]  # " world"
-        True
+        >>> next(islice(spellings(tokenizer, tokenizer), 232, None))  # " world"
+        [232]
     """
     rest = _rests(donor)
     longest = max(map(len, rest), default=0)

@@ -19,6 +19,8 @@ LARGE = {
     "dictionaries: two million symbols and more",
     "dictionaries: one symbol overwritten many times",
     "configs: index: a million shards",
+    "configs: ours: a thousand layers",
+    "configs: tokenizer: a million merges",
 }
 """Attacks whose files take seconds to write or to refuse."""
 TABLES = ("pickles", "zips", "tars", "tensors", "dictionaries", "configs")

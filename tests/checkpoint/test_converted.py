@@ -292,6 +292,7 @@ def expected(path: Path) -> float:
     return float(model(torch.tensor([[0, 5, 2]]))[0].detach().sum())
 
 
+@pytest.mark.system
 def test_a_full_disk_is_no_reason_not_to_load(tmp_path: Path):
     path = fairseq_file(tmp_path / "theirs")
     assert answer(start(path, "4096")) == pytest.approx(expected(path))

@@ -123,6 +123,7 @@ def test_an_unknown_shape(model: RobertaHubInterface, tmp_path: Path, name: str)
         evaluate(model, tmp_path / name)
 
 
+@pytest.mark.system
 def test_refused(model: RobertaHubInterface, tmp_path: Path) -> None:
     tiny = roberta_hub.load_model("roberta.tiny")
     squad(tmp_path / "dev.json", [["London"]])

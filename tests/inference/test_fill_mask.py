@@ -80,6 +80,7 @@ def test_specials_are_left_out_even_if_most_probable(roberta: RobertaHubInterfac
     assert sum(values) < 0.01  # the mass is the specials', and stays theirs
 
 
+@pytest.mark.system
 def test_all_probabilities_and_those_of_the_specials_add_up_to_one(
     roberta: RobertaHubInterface,
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_ends_are_torch_s():
     assert any(d.eq(0).all() for d in dropped)  # a dropped NaN is 0, not NaN
 
 
+@pytest.mark.system
 def test_attention_drops_weights_as_torch_does():
     """Means over many draws are the answer without dropout, and so is their scatter torch's."""
     from roberta_hub.model.attention import packed_attention

@@ -416,6 +416,7 @@ def test_state_dict_knows_nothing_of_it() -> None:
         assert torch.equal(own.state_dict()[name], tensor)
 
 
+@pytest.mark.system
 def test_export_traces_the_plain_twin() -> None:
     model = prepared(small_model())
 

@@ -226,6 +226,7 @@ def test_lists_stay_lists(roberta: RobertaHubInterface) -> None:
             assert json.dumps(found) == json.dumps(plain)
 
 
+@pytest.mark.system
 def test_every_result_is_drawn(roberta: RobertaHubInterface) -> None:
     for name, found in results(roberta).items():
         html = found._repr_html_()

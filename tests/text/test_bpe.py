@@ -40,6 +40,7 @@ def test_100000_strings_as_the_twin(twin, strings):
         assert BPE.encode_ids(text) == twin.encode(text)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("char_class", [r"\p{L}", r"\p{N}", r"\s"])
 def test_unicode_tables_agree_where_both_know(char_class):
     known = set(shared_characters())

@@ -144,6 +144,7 @@ def test_the_file_is_named_in_errors(tmp_path: Path) -> None:
         read_model(tmp_path / "no.model")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not XLMR.is_file(), reason="needs the shared folder")
 def test_xlm_r_comes_back_byte_for_byte() -> None:
     """But for the settings of its training."""

@@ -133,6 +133,7 @@ def test_the_discriminator_sees_no_mask(material, tmp_path, monkeypatch):
     assert differs.any() and not (differs & ~chosen).any()
 
 
+@pytest.mark.system
 def test_static_and_dynamic_masks(material, tmp_path):
     for options, same in (("{copies: 1}", True), ("{}", False)):
         task = make_task(compose(settings(material, tmp_path, f"task.options={options}")))
@@ -169,6 +170,7 @@ def test_a_folder_of_tokens_serves_many_runs(material, tmp_path):
     assert not (tmp_path / "b/tokens/train").exists()
 
 
+@pytest.mark.system
 def test_the_loss_is_chance_at_first_and_is_watched(material, tmp_path):
     config = compose(settings(material, tmp_path, "loop.max_updates=1"))
     task = make_task(config)

@@ -37,6 +37,7 @@ def test_words_are_told_from_codes(labels: list[str], words: bool) -> None:
     assert labels_are_words(labels) is words
 
 
+@pytest.mark.system
 def test_it_is_what_zero_shot_says(tiny: RobertaHubInterface) -> None:
     found = zero_shot_probabilities(tiny, TEXTS, LABELS)
     assert found is not None
@@ -49,6 +50,7 @@ def test_it_is_what_zero_shot_says(tiny: RobertaHubInterface) -> None:
     assert long is not None and bool(long.isfinite().all())
 
 
+@pytest.mark.system
 def test_a_model_answers_by_what_it_has(tiny: RobertaHubInterface) -> None:
     own = copy.deepcopy(tiny)
     own.zero_shot_settings = None
