@@ -258,7 +258,8 @@ def _sentences(
     """Find the sentences of a stream, and its documents."""
     stops = _line_ends(stream, eos) if lines is None else lines().long()
     starts = torch.cat([stops.new_zeros(1), stops[:-1]])
-    marked = stream[stops - 1].to(torch.int32).eq(eos)
+    signed = stream.view(torch.int16) if stream.dtype == torch.uint16 else stream
+    marked = signed[stops - 1].eq(torch.tensor(eos).to(signed.dtype))  # torch 2.6 picks no uint16
     ends = stops - marked.long()
     empty = ends.eq(starts)
     document = empty.cumsum(0)[~empty]  # of each line

@@ -68,13 +68,12 @@ class Writer:
                 "loop.state=sharded each writes a part of the state; put `output` on a file "
                 "system that every machine shares, or set loop.state=whole"
             )
-        staged = BlockingAsyncStager().stage(dict(tensors))
-        self.pending = self.pool.submit(self._write, work, staged, rest, start)
+        self.pending = self.pool.submit(self._write, work, copy_to_cpu(tensors), rest, start)
 
     def _write(
-        self, work: Path, staged: dict[str, Tensor], rest: dict[str, Any], start: float
+        self, work: Path, copies: dict[str, Tensor], rest: dict[str, Any], start: float
     ) -> Path | None:
-        write_parts(work, staged, self.group)
+        write_parts(work, copies, self.group)
         path = commit_state(work, rest) if self.devices.main else None
         self.seconds = now() - start
         return path
@@ -115,3 +114,13 @@ class Writer:
     def close(self) -> None:
         """Let a pending state end, whatever comes of it."""
         self.pool.shutdown(wait=True)
+
+
+def copy_to_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors, sharded ones too, so that what is copied may change.
+
+    torch's stager does so, but that of torch 2.6 copies none that is on the CPU already.
+    """
+    here = {n: t.detach().clone() for n, t in tensors.items() if t.device.type == "cpu"}
+    elsewhere = {name: tensor for name, tensor in tensors.items() if name not in here}
+    return {**here, **BlockingAsyncStager().stage(elsewhere)}

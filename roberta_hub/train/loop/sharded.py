@@ -8,6 +8,7 @@ without. No process holds more than its own part, which is copied before trainin
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,8 +21,8 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.state_dict_loader import load, load_state_dict
+from torch.distributed.checkpoint.state_dict_saver import save, save_state_dict
 
 from roberta_hub.train.loop.state import (
     PARTS_FOLDER,
@@ -53,6 +54,10 @@ _HARMLESS = {
     ),
 }
 """What a file `.metadata` may name; it is a pickle, and torch would run whatever it asks for."""
+_TAKES_ALONE = "no_dist" in inspect.signature(save).parameters
+_SAVE: Any = save if _TAKES_ALONE else save_state_dict
+_LOAD: Any = load if _TAKES_ALONE else load_state_dict
+"""With torch 2.6 only the functions that `save` and `load` replaced let one process work alone."""
 
 
 # ---- tensors by name ----
@@ -103,7 +108,7 @@ def write_parts(work: Path, tensors: Mapping[str, Tensor], group: Any = None) ->
     """
     writer, alone = FileSystemWriter(work / PARTS_FOLDER), group is None
     with _torch_errors(alone):
-        save(dict(tensors), storage_writer=writer, process_group=group, no_dist=alone)
+        _SAVE(dict(tensors), storage_writer=writer, process_group=group, no_dist=alone)
 
 
 def read_parts(
@@ -187,7 +192,7 @@ def _read(path: Path, wanted: dict[str, Tensor], group: Any) -> None:
     reader, alone = _Reader(path / PARTS_FOLDER), group is None
     try:
         with _torch_errors(alone):
-            load(wanted, storage_reader=reader, process_group=group, no_dist=alone)
+            _LOAD(wanted, storage_reader=reader, process_group=group, no_dist=alone)
     except Exception as error:  # of any process
         raise unreadable(path, error) from None
 
@@ -200,9 +205,11 @@ def _torch_errors(alone: bool) -> Iterator[None]:
         alone: keep torch from warning that there is one process.
     """
     try:
-        with warnings.catch_warnings() if alone else nullcontext():
+        with warnings.catch_warnings() if alone or not _TAKES_ALONE else nullcontext():
             if alone:
                 warnings.filterwarnings("ignore", "torch.distributed is disabled")
+            if not _TAKES_ALONE:
+                warnings.filterwarnings("ignore", "`(save|load)_state_dict` is deprecated")
             yield
     except CheckpointException as error:  # no Exception, to torch
         first, _ = next(iter(error.failures.values()))
