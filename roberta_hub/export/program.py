@@ -33,7 +33,7 @@ def trace(graph: Graph) -> ExportedProgram:
     sample: dict[str, Tensor] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     sample |= {name: torch.zeros_like(ids) for name in graph.inputs if name not in sample}
     sizes = {
-        0: torch.export.Dim("batch_size", min=1),
+        0: torch.export.Dim("batch_size", min=1, max=1 << 40),  # torch 2.6 wants a bound
         1: torch.export.Dim("sequence_length", min=2, max=longest),
     }
     return torch.export.export(
