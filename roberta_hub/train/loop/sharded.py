@@ -18,11 +18,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load, load_state_dict
-from torch.distributed.checkpoint.state_dict_saver import save, save_state_dict
 
 from roberta_hub.train.loop.state import (
     PARTS_FOLDER,
@@ -54,9 +53,9 @@ _HARMLESS = {
     ),
 }
 """What a file `.metadata` may name; it is a pickle, and torch would run whatever it asks for."""
-_TAKES_ALONE = "no_dist" in inspect.signature(save).parameters
-_SAVE: Any = save if _TAKES_ALONE else save_state_dict
-_LOAD: Any = load if _TAKES_ALONE else load_state_dict
+_TAKES_ALONE = "no_dist" in inspect.signature(state_dict_saver.save).parameters
+_SAVE: Any = state_dict_saver.save if _TAKES_ALONE else state_dict_saver.save_state_dict
+_LOAD: Any = state_dict_loader.load if _TAKES_ALONE else state_dict_loader.load_state_dict
 """With torch 2.6 only the functions that `save` and `load` replaced let one process work alone."""
 
 
