@@ -22,6 +22,7 @@ from roberta_hub.inference import threads
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.threads import can_spread, is_compiled, is_prepared, spread
 from roberta_hub.inference.windows import Keep, Windows, fit_windows, keep_evenly
+from roberta_hub.model.kernels import ANY_ROWS
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.serial import serial
@@ -208,12 +209,14 @@ class Runner:
             rows = sum(lengths[i] for i in indices)
             with serial() if is_compiled(self.model, rows) else nullcontext():
                 states = self._rows(own, indices, layer, device, pick)
-                if states.rows is not None and len(own) <= FEW_ROWS:
+                # Elsewhere heads run on torch's operators, whose threads a large one is worth.
+                if always and states.rows is not None and len(own) <= FEW_ROWS:
                     return indices, answer(states)
             return indices, answer(states)
 
         lengths = [len(s) for s in sequences]
         with evaluating(self.model):
+            always = is_compiled(self.model, ANY_ROWS)
             workers = self._workers(lengths)
             budget = self.batch_tokens or _budget(device, workers > 1)
             parts = list(batches(lengths, budget, workers))
