@@ -371,8 +371,8 @@ def _others(found: Found) -> list[str]:
 def _large(found: Found, history: list[dict[str, Any]]) -> list[str]:
     lines = [
         "Version 0.2.0 learnt nine rows of ten with the command, on two threads; TF-IDF with "
-        "logistic regression all of them. Whole reviews. 0.2.0's seconds are of another machine. Other versions stand there where "
-        "`--sets sst2_whole imdb_whole` measured them.",
+        "logistic regression all of them. Whole reviews. 0.2.0's seconds are of another machine. "
+        "Other versions stand there where `--sets sst2_whole imdb_whole` measured them.",
         "",
         "| version | model | set | rows | accuracy | TF-IDF | most frequent label | s |",
         "|---|---|---|--:|--:|--:|--:|--:|",
