@@ -209,7 +209,7 @@ class Runner:
             rows = sum(lengths[i] for i in indices)
             with serial() if is_compiled(self.model, rows) else nullcontext():
                 states = self._rows(own, indices, layer, device, pick)
-                # Elsewhere heads run on torch's operators, whose threads a large one is worth.
+                # Otherwise heads run on torch's operators; a large one may be worth the threads.
                 if always and states.rows is not None and len(own) <= FEW_ROWS:
                     return indices, answer(states)
             return indices, answer(states)

@@ -28,6 +28,8 @@ from roberta_hub.model.kernels import COMPILED_ROWS
 from roberta_hub.model.layer import PreparedLayer
 
 pytestmark = pytest.mark.usefixtures("amd")
+CPU = kernels.cpu()
+"""This machine's own, which `amd` hides."""
 TEXTS = ["Hello world!", "A longer sentence, with more words than the others have.", "x"]
 
 
@@ -277,7 +279,7 @@ def test_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86")
 def test_the_processor_s_word_is_the_system_s(built: Path) -> None:
-    features = kernels.cpu().features
+    features = CPU.features
     there = compiled.library()
     assert there is not None
     assert ("avx2" in there.shapes) == ("avx2" in features)

@@ -87,7 +87,7 @@ encoder = small_model(embed_dim=96, num_heads=6).eval().encoder.sentence_encoder
 encoder.prepare(None)
 text = torch.randint(5, 60, (1, 20))
 with torch.no_grad():
-    encoder.encode(text)  # MKL lays its weights out on all of torch's threads
+    encoder.encode(text)  # MKL lays weights out on as many threads as torch has: one, as yet
 torch.set_num_threads(3)
 before, cores = tasks(), os.sched_getaffinity(0)
 with torch.no_grad():
