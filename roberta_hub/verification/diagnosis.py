@@ -37,6 +37,10 @@ MOST_FAULTS = 4
 """Of one question."""
 ALIKE = 0.3
 """Cosine of two differences from which one rounding is taken for the other: unlike ones have 0."""
+MANY = 1000
+"""Numbers that show the direction of a rounding; where there are fewer more texts are taken."""
+CHANCE = 3
+"""Standard deviations of a cosine by chance, over which it is none."""
 MOST_PAIRED = 12
 """Faults of which two are tried together, those that leave least."""
 FEW = 3
@@ -80,11 +84,11 @@ class Question:
         return [known[text] for text in texts]
 
     def gaps(self, state: State, texts: Sequence[Text]) -> list[float]:
-        """How far the peer is from our model, of each text."""
+        """How far the peer is from our model, of each text; infinitely where it says nothing."""
         theirs = self.answers(texts, state.change)
         taken = [i for i, answer in enumerate(theirs) if answer is not None]
         ours = dict(zip(taken, self.ours(state.setup, [texts[i] for i in taken]), strict=True))
-        return [gap(theirs[i], ours[i]) if i in ours else 0.0 for i in range(len(texts))]
+        return [gap(theirs[i], ours[i]) if i in ours else math.inf for i in range(len(texts))]
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,14 @@ class State:
     setup: Setup
     change: Change = unchanged
     faults: tuple[Fault, ...] = ()
+    rounding: Fault | None = None
+    """In which precision the peer is known to answer; the setup does not do it."""
 
     def with_fault(self, fault: Fault) -> State:
         """Return the same with one fault more."""
         before, asked = self.change, fault.asked
         change = before if asked is unchanged else (lambda text: asked(before(text)))
-        return State(fault.own(self.setup), change, (*self.faults, fault))
+        return State(fault.own(self.setup), change, (*self.faults, fault), self.rounding)
 
 
 def changed_text(text: Text, change: Change) -> Text:
@@ -167,6 +173,7 @@ def diagnose(
         if rounding is not None:
             findings.append(_precision(question, state, rounding, plain, dtype))
             limit = max(same, 5 * max(question.gaps(state, plain)))
+            state = replace(state, rounding=rounding)
         elif left > same:
             findings.append(_unknown(question, *_worst(question, state, plain)))
             return findings, state, math.inf
@@ -243,18 +250,28 @@ def _rounding(question: Question, state: State, plain: Sequence[Text]) -> Fault 
     What rounding does to numbers has a direction: that of the peer and that of our model with the
     same rounding are alike, and no fault's is. So it is not taken for one of the same size.
     """
-    theirs, exact = _stacked(question, state, plain)
+    texts = list(plain)
+    if sum(own.numel() for own in question.ours(state.setup, texts)) < MANY:
+        texts = [probe.text for probe in question.asked if not probe.long]
+    theirs, exact = _stacked(question, state, texts)
     if theirs is None:
         return None
     difference = theirs - exact
+    least = max(ALIKE, CHANCE / math.sqrt(len(exact)))
     best: tuple[float, Fault] | None = None
     for fault in precision_faults():
-        made = _stacked(question, state.with_fault(fault), plain)[1] - exact
+        made = _stacked(question, state.with_fault(fault), texts)[1] - exact
         cosine = float(torch.cosine_similarity(difference, made, dim=0))
-        ratio = float(difference.norm() / made.norm().clamp(min=1e-30))
-        if 0.2 < ratio < 5 and cosine > max(ALIKE, best[0] if best else 0):
+        if _as_large(difference, made) and cosine > max(least, best[0] if best else 0):
             best = (cosine, fault)
+    if best is None and state.rounding is not None:  # few numbers show no direction
+        made = _stacked(question, state.with_fault(state.rounding), texts)[1] - exact
+        return state.rounding if _as_large(difference, made) else None
     return best and best[1]
+
+
+def _as_large(difference: Tensor, made: Tensor) -> bool:
+    return 0.2 < float(difference.norm() / made.norm().clamp(min=1e-30)) < 5
 
 
 def _precision(

@@ -373,10 +373,14 @@ Rounding = Callable[[Tensor], Tensor]
 
 
 def precision_faults() -> list[Fault]:
-    """List precisions that are less than float32: of the weights, and of all that is computed."""
-    found = []
+    """List precisions under float32: of weights, of what is computed, and of what is stored."""
+    found = [
+        Fault(f"{places} decimals", f"gives numbers with {places} decimals", _stored(_cut(places)))
+        for places in DECIMALS
+    ]
     for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
         found += [
+            Fault(name, f"stores its numbers in {name}", _stored(_through(dtype))),
             Fault(name, f"has weights in {name}", _rounded(_through(dtype), _ALL)),
             Fault(name, f"multiplies in {name}", _multiplied(_through(dtype))),
             Fault(name, f"computes in {name}", _computed(dtype)),
@@ -401,6 +405,8 @@ def precision_faults() -> list[Fault]:
     return found
 
 
+DECIMALS = (2, 3, 4, 5, 6)
+"""With which vectors are stored as text."""
 _BLOCK = 32
 # Of model/compiled_avx2_int8.h: EACH, EACH * GROUP, MOST and BLOCK.
 _AVX2_EACH = 4
@@ -414,6 +420,14 @@ _ALL = (nn.Linear, nn.Embedding, nn.LayerNorm)
 
 def _through(dtype: torch.dtype) -> Rounding:
     return lambda weight: weight.to(dtype).to(weight.dtype)
+
+
+def _cut(places: int) -> Rounding:
+    return lambda numbers: numbers.round(decimals=places)
+
+
+def _stored(rounding: Rounding) -> Remake:
+    return lambda setup: replace(setup, stored=rounding)
 
 
 def _by_rows(weight: Tensor) -> Tensor:

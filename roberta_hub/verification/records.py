@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
@@ -13,13 +14,8 @@ from roberta_hub.show.markdown import code, inline
 from roberta_hub.show.sheet import Picture
 from roberta_hub.text.tokenizer import Text
 
-Kind = Literal["fault", "precision", "by design"]
-Verdict = Literal["same", "precision", "different"]
-_SAID: dict[Verdict, str] = {
-    "same": "the same",
-    "precision": "the same, in less precision",
-    "different": "different",
-}
+Kind = Literal["fault", "precision", "by design", "not asked"]
+Verdict = Literal["same", "precision", "different", "incomplete"]
 _SHOWN_TEXTS = 3
 
 
@@ -44,7 +40,7 @@ class Finding:
     """What the peer does otherwise."""
 
     kind: Kind
-    """A fault; less precision; or a known difference, by design."""
+    """A fault; less precision; a known difference, by design; or an answer that was not asked."""
     name: str
     """"positions", "activation", "pooling" and so on; "unknown": nothing explains it."""
     said: str
@@ -64,7 +60,7 @@ class Finding:
 
         What else a peer rounds cannot be repeated here, so that a precision has no such share.
         """
-        is_far = self.stage != "ids" and self.name not in ("unknown", "refused")
+        is_far = self.stage != "ids" and self.name != "unknown"
         if not is_far or self.kind == "precision":
             return None
         if not (math.isfinite(self.before) and math.isfinite(self.after)) or not self.before:
@@ -88,11 +84,11 @@ class Verification:
 
     Example:
         >>> found = Verification("roberta.tiny", "model.onnx", "onnxruntime 1.32", (
-        ...     Stage("last_hidden_state", 4e-7, True),), (), 40)
+        ...     Stage("vectors", 4e-7, True),), (), 40, compared=("vectors",))
         >>> found.ok, found.verdict
         (True, 'same')
         >>> print(found)
-        model.onnx answers as roberta.tiny does: the same, within 1e-06, on 40 texts
+        model.onnx answers as roberta.tiny does: the same vectors, within 1e-06, on 40 texts
     """
 
     model: str
@@ -102,11 +98,17 @@ class Verification:
     stages: tuple[Stage, ...]
     findings: tuple[Finding, ...]
     texts: int
-    """How many both were asked about."""
+    """How many both answered."""
     cosine: float = 1.0
     """Least cosine of two answers that should be alike."""
     least_cosine: float = 0.99
     """Under which less precision is a failure."""
+    asked: int = 0
+    """How many both were asked about; 0: as many as they answered."""
+    compared: tuple[str, ...] = ()
+    """Answers that were compared: "ids", "hidden states", "vectors", "labels of mnli" and so on."""
+    uncompared: Mapping[str, str] = field(default_factory=dict)
+    """Answers of the model, or of both, that were not compared, each with the reason."""
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -115,16 +117,18 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the peer is right, right in less precision, or not."""
+        """Whether the peer is right, right in less precision, or not; or was not asked in full."""
         if self.faults:
             return "different"
+        if any(found.kind == "not asked" for found in self.findings):
+            return "incomplete"
         return "precision" if any(f.kind == "precision" for f in self.findings) else "same"
 
     @property
     def ok(self) -> bool:
-        """Whether there is no fault, and precision enough."""
-        enough = self.verdict == "same" or self.cosine >= self.least_cosine
-        return self.verdict != "different" and enough
+        """Whether there is no fault, all that both give was asked, and precision is enough."""
+        enough = self.verdict == "precision" and self.cosine >= self.least_cosine
+        return self.verdict == "same" or enough
 
     @property
     def first(self) -> Stage | None:
@@ -134,16 +138,35 @@ class Verification:
     def __str__(self) -> str:
         return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
 
+    @property
+    def _what(self) -> str:
+        """What was compared, in words."""
+        *most, last = self.compared or ("answers",)
+        return f"{', '.join(most)} and {last}" if most else last
+
+    @property
+    def _said(self) -> str:
+        """The verdict in words, with what it is about."""
+        return {
+            "same": f"the same {self._what}",
+            "precision": f"the same {self._what}, in less precision",
+            "different": "different",
+            "incomplete": "not asked in full",
+        }[self.verdict]
+
     def _headline(self) -> str:
         worst = max((s.difference for s in self.stages if s.name != "ids"), default=0.0)
-        on = f"on {self.texts} texts"
-        if self.verdict == "same":
-            said = f"the same, within {_power(worst)}" if worst else "the same"
-            return f"{self.peer} answers as {self.model} does: {said}, {on}"
+        few = f"{self.texts} of {self.asked}" if self.texts < self.asked else f"{self.texts}"
+        on = f"on {few} texts"
+        if self.verdict in ("same", "incomplete"):
+            said = f"the same {self._what}" + (f", within {_power(worst)}" if worst else "")
+            if self.verdict == "same":
+                return f"{self.peer} answers as {self.model} does: {said}, {on}"
+            return f"{self.peer} was not asked all that it and {self.model} give: {said}, {on}"
         if self.verdict == "precision":
             least = f"least cosine {self.cosine:.5f}"
             short = "" if self.ok else f", under {self.least_cosine:g}"
-            said = f"{least}{short}, {on}"
+            said = f"{self._what}, {least}{short}, {on}"
             return f"{self.peer} answers as {self.model} does in less precision: {said}"
         count = f"{len(self.faults)} fault" + "s" * (len(self.faults) > 1)
         return f"{self.peer} does not answer as {self.model} does: {count}, {on}"
@@ -153,7 +176,17 @@ class Verification:
         first = self.first
         if first is not None and self.verdict == "different":
             found.append(f"first differs at: {_place(first)}")
-        return found + [f"{_title(f)}: {f}" for f in self.findings]
+        found += [f"{_title(f)}: {f}" for f in self.findings]
+        return found + [f"not compared: {line}" for line in self._left()]
+
+    def _left(self) -> list[str]:
+        """Answers that were not compared, by reason; those of a finding are said there."""
+        asked = {found.name for found in self.findings if found.kind == "not asked"}
+        reasons: dict[str, list[str]] = {}
+        for name, why in self.uncompared.items():
+            if name not in asked:
+                reasons.setdefault(why, []).append(name)
+        return [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain words and numbers, which `json.dumps` takes."""
@@ -164,6 +197,9 @@ class Verification:
             "verdict": self.verdict,
             "ok": self.ok,
             "texts": self.texts,
+            "asked": max(self.asked, self.texts),
+            "compared": list(self.compared),
+            "uncompared": dict(self.uncompared),
             "cosine": self.cosine,
             "least_cosine": self.least_cosine,
             "first_difference": None if self.first is None else _place(self.first),
@@ -195,7 +231,7 @@ class Verification:
     def to_markdown(self) -> str:
         """Write a report for a page or a pull request."""
         lines = [f"## {code(self.peer)} beside {code(self.model)}", ""]
-        lines += [f"**{_SAID[self.verdict]}**: {inline(self._headline())}", ""]
+        lines += [f"**{self._said}**: {inline(self._headline())}", ""]
         if self.findings:
             lines += ["| | what | where | distance before | after |", "|---|---|---|--:|--:|"]
             lines += [
@@ -210,7 +246,8 @@ class Verification:
             f"{'same' if stage.same else _cell(stage.where) or 'differs'} |"
             for stage in self.stages
         ]
-        return "\n".join([*lines, "", f"Asked: {self.reader}, {self.texts} texts."])
+        lines += ["", *(f"Not compared: {inline(line)}." for line in self._left())]
+        return "\n".join([*lines, f"Asked: {self.reader}, {self.texts} texts."])
 
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw what a notebook shows; see `Display.png`.
@@ -225,6 +262,7 @@ class Verification:
         parts: list[Part] = [Note(self._headline())]
         if self.findings:
             parts.append(Facts([(_title(f), str(f)) for f in self.findings]))
+        parts += [Note(f"not compared: {line}") for line in self._left()]
         parts.append(Note("relative distance, stage by stage:"))
         parts.append(
             Facts(
@@ -238,7 +276,7 @@ class Verification:
                 ]
             )
         )
-        title = f"{self.peer} beside {self.model}: {_SAID[self.verdict]}"
+        title = f"{self.peer} beside {self.model}: {self._said}"
         return Display(title, parts, self.to_dict())
 
     def _repr_html_(self) -> str:
@@ -246,9 +284,7 @@ class Verification:
 
 
 def _title(found: Finding) -> str:
-    return {"fault": found.name, "precision": f"precision, {found.name}"}.get(
-        found.kind, f"by design, {found.name}"
-    )
+    return found.name if found.kind == "fault" else f"{found.kind}, {found.name}"
 
 
 def _place(stage: Stage) -> str:

@@ -10,18 +10,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from roberta_hub.config import Inputs
 from roberta_hub.export.check import answer_packed
 from roberta_hub.export.graph import ExportedAnswer
 from roberta_hub.inference.batching import Runner
+from roberta_hub.inference.classify import Activation, activation_of
 from roberta_hub.inference.embed import embed_windows
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.windows import Windows, fit_windows, keep_as_tokenizers
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import Kind
+from roberta_hub.model.known_head import heads_of as all_heads
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
+VECTORS = ExportedAnswer("pooled")
+"""Sentence vectors by a model's own settings, which no pooling is the name of."""
 Change = Callable[[str], str]
 """What is done to a sentence before it is cut into pieces."""
 Pieces = Callable[[Tokenizer, str], "list[int]"]
@@ -33,10 +39,49 @@ def unchanged(text: str) -> str:
     return text
 
 
+def as_computed(numbers: Tensor) -> Tensor:
+    """Return numbers as they are."""
+    return numbers
+
+
 def as_encode(tokenizer: Tokenizer, sentence: str) -> list[int]:
     """Cut a sentence into pieces as `encode` does."""
     ids: list[int] = tokenizer.ids_of(sentence).tolist()
     return ids
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the numbers of a head mean."""
+
+    name: str
+    """"": the peer does not name it."""
+    kind: Kind
+    labels: tuple[str, ...] | None
+    """None: they are not named."""
+    way: Activation | None = None
+    """From logits to probabilities; None: unknown, or not a head for sentences."""
+    inputs: Inputs | None = None
+    """What it was trained on; None: unknown."""
+    thresholds: tuple[float, ...] | None = None
+    """Of a head of any number of labels."""
+    words: str = ""
+    """How texts are split into words for it; "": unknown."""
+
+
+def heads_of(roberta: RobertaHubInterface) -> tuple[Head, ...]:
+    """List the heads of a model of ours."""
+    known, model = roberta._heads, roberta.model
+    found = []
+    for name in all_heads(model, "classification"):
+        labels, way = known.labels(name), activation_of(known.kind(name), None)
+        least = known.thresholds(name) if way == "sigmoid" else None
+        found.append(Head(name, "classification", labels, way, known.inputs(name), least))
+    for name in all_heads(model, "token"):
+        found.append(Head(name, "token", known.labels(name), inputs="one", words=known.words(name)))
+    for name in all_heads(model, "span"):
+        found.append(Head(name, "span", None, inputs="pair"))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +94,7 @@ class Setup:
     """Of sentence vectors."""
     limit: int
     """Most tokens of a text; more are cut off."""
+    heads: tuple[Head, ...] = ()
     prompt: str = ""
     change: Change = unchanged
     pieces: Pieces = as_encode
@@ -58,6 +104,8 @@ class Setup:
     """Whether vectors that are cut to their first numbers get length 1 again."""
     trimmed: tuple[int, int] = (0, 0)
     """Tokens that are left out at the start and at the end."""
+    stored: Callable[[Tensor], Tensor] = as_computed
+    """What becomes of the numbers of an answer where it is stored or sent."""
 
     def ids(self, text: Text) -> Tensor:
         """Ids of a text or a pair: (T,)."""
@@ -94,7 +142,7 @@ class Setup:
         ]
         found = embed_windows(runner, windows, self.settings, skip=skip)
         cut = found[:, : self.settings.truncate_dim].double().cpu()
-        rows = iter(F.normalize(cut, dim=-1) if self.renormalized else cut)
+        rows = iter(self.stored(F.normalize(cut, dim=-1) if self.renormalized else cut))
         nothing = found.new_full((found.size(1),), torch.nan).double().cpu()
         return [next(rows) if len(ids) > skip else nothing for ids in sequences]
 
@@ -106,18 +154,38 @@ class Setup:
             for ids in sequences:
                 *inner, last = encoder.packed(self._packed(ids))
                 for depth, state in zip(found, (*inner, encoder.finish(last)), strict=True):
-                    depth.append(state.double().cpu())
+                    depth.append(self.stored(state.double().cpu()))
         return found
 
     def answers(self, sequences: Sequence[Tensor], answer: ExportedAnswer) -> list[Tensor]:
-        """What an exported answer is of ids, without padding: (T, *) or (*,) of each sequence."""
-        if answer.kind == "pooled":
+        """What an exported answer is of ids, without padding: (T, *) or (*,) of each sequence.
+
+        The language model's is that at the mask, (V,).
+        """
+        if answer == VECTORS:
             return self.vectors(sequences)
         with evaluating(self.model):
-            return [
-                answer_packed(self.model, answer, ids[None].to(self._device))[0][0].double().cpu()
-                for ids in sequences
-            ]
+            found = [self._answer(ids.to(self._device), answer) for ids in sequences]
+        return [self.stored(rows.double().cpu()) for rows in found]
+
+    def _answer(self, ids: Tensor, answer: ExportedAnswer) -> Tensor:
+        if answer.kind != "language":
+            return answer_packed(self.model, answer, ids[None])[0][0]
+        row = self.model.features(self._packed(ids))[self.mask_of(ids)]
+        logits: Tensor = self.model.encoder.output_layer(row[None])[0]
+        return logits[: len(self.tokenizer)]
+
+    def mask_of(self, ids: Tensor) -> int:
+        """Place of the mask in ids that `masked` gives."""
+        return len(ids) // 2
+
+    def masked(self, ids: Tensor) -> Tensor:
+        """Put the mask in the place of the piece in the middle: (T,)."""
+        mask = self.tokenizer.layout.mask
+        assert mask is not None  # who asks for masked words has one
+        ids = ids.clone()
+        ids[self.mask_of(ids)] = mask
+        return ids
 
     def with_model(self, edit: Callable[[Roberta], object]) -> Setup:
         """Return the same with a model that is changed; they share what is not replaced."""
@@ -151,7 +219,9 @@ def setup_of(roberta: RobertaHubInterface) -> Setup:
     settings = roberta.sentence or SentenceSettings()
     small = settings.lower_case
     tokenizer = roberta.tokenizer.in_lowercase if small else roberta.tokenizer
-    return Setup(model.double().eval(), tokenizer, settings, roberta.max_positions)
+    return Setup(
+        model.double().eval(), tokenizer, settings, roberta.max_positions, heads_of(roberta)
+    )
 
 
 def for_vectors(setup: Setup) -> Setup:
