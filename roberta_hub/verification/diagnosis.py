@@ -37,8 +37,10 @@ MOST_FAULTS = 4
 """Of one question."""
 ALIKE = 0.3
 """Cosine of two differences from which one rounding is taken for the other: unlike ones have 0."""
-MANY = 1000
+MANY = 100
 """Numbers that show the direction of a rounding; where there are fewer more texts are taken."""
+SPREAD = 5
+"""How many times the usual rounding that of a text may be."""
 CHANCE = 3
 """Standard deviations of a cosine by chance, over which it is none."""
 MOST_PAIRED = 12
@@ -50,6 +52,8 @@ ONCE, MOST_TEXTS = (0.5, 1.6), 0.8
 By chance that is a quarter of them at most."""
 LEAST_EFFECT = 0.05
 """Part of what is left that a fault must make to be looked for in it."""
+LEAST_LEFT = 0.999
+"""Part of a difference over which a fault that leaves it explains nothing."""
 MOST_CUTS = 300
 """Lengths that are tried one by one."""
 
@@ -163,16 +167,21 @@ def diagnose(
     plain = [asked.text for asked in question.asked if asked.plain]
     findings, state, left = _explain_all(question, state, faults, plain, same)
     limit = same
-    if left > same:
+    if left > same and not question.ours(state.setup, plain)[0].is_floating_point():
+        findings.append(_unknown(question, *_worst(question, state, plain)))
+        return findings, state, math.inf
+    near = [far for far in question.gaps(state, plain) if far < SPREAD * same]
+    if left > same or max(near, default=0.0) > same:
         rounding = _rounding(question, state, plain)
-        hidden, state = _under_rounding(question, state, rounding, faults)
+        looked_for = faults if left > same else ()
+        hidden, state = _under_rounding(question, state, rounding, looked_for)
         findings += hidden
         left = median(question.gaps(state, plain))
         if rounding is None and hidden and left > same:
             rounding = _rounding(question, state, plain)
         if rounding is not None:
             findings.append(_precision(question, state, rounding, plain, dtype))
-            limit = max(same, 5 * max(question.gaps(state, plain)))
+            limit = max(same, SPREAD * max(question.gaps(state, plain)))
             state = replace(state, rounding=rounding)
         elif left > same:
             findings.append(_unknown(question, *_worst(question, state, plain)))
@@ -252,7 +261,10 @@ def _rounding(question: Question, state: State, plain: Sequence[Text]) -> Fault 
     """
     texts = list(plain)
     if sum(own.numel() for own in question.ours(state.setup, texts)) < MANY:
-        texts = [probe.text for probe in question.asked if not probe.long]
+        short = [probe.text for probe in question.asked if not probe.long]
+        most = SPREAD * median(question.gaps(state, plain))
+        gaps = question.gaps(state, short)
+        texts = [text for text, far in zip(short, gaps, strict=True) if far <= most]
     theirs, exact = _stacked(question, state, texts)
     if theirs is None:
         return None
@@ -300,6 +312,7 @@ def _under_rounding(
         theirs = question.answers(texts, state.change)
         rounded = question.ours(_rounded(state, rounding).setup, texts)
         exact = question.ours(state.setup, texts)
+        before = median(question.gaps(_rounded(state, rounding), texts))
         for fault in faults:
             if fault.name in {finding.name for finding in findings}:
                 continue
@@ -308,11 +321,12 @@ def _under_rounding(
             once = sum(ONCE[0] < share < ONCE[1] for share in shares)
             if shares and once >= MOST_TEXTS * len(shares):
                 left = median(question.gaps(_rounded(state.with_fault(fault), rounding), texts))
+                if left > LEAST_LEFT * before:  # by chance
+                    continue
                 best = min(best or (math.inf, fault), (left, fault), key=lambda one: one[0])
         if best is None:
             break
         left, fault = best
-        before = median(question.gaps(_rounded(state, rounding), texts))
         findings.append(_finding(question, fault, before, left, ()))
         state = state.with_fault(fault)
     return findings, state

@@ -288,6 +288,7 @@ def _ids(by: int) -> Remake:
         table = model.transformer.embed_tokens
         rows = torch.arange(len(table.weight)).add(by).clamp(0, len(table.weight) - 1)
         table.weight = nn.Parameter(table.weight.detach()[rows.to(table.weight.device)])
+        model.tie_weights()
 
     return _model(edit)
 

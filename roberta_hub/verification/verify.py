@@ -156,6 +156,8 @@ class _Work:
         self.stages: list[Stage] = []
         self.findings: list[Finding] = []
         self.faults: list[Fault] = []
+        self.of_texts: list[Fault] = []
+        """Those that change ids, which answers to our ids do not show."""
         self.rounding: Fault | None = None
         self.cosine = 1.0
         self.compared: list[str] = []
@@ -217,6 +219,7 @@ class _Work:
             question, State(self.setup), faults, of_texts=faults, cuts=cuts_of_ids(question)
         )
         self._note(found, state)
+        self.of_texts = list(self.faults)
         self._count("ids", question)
         differ = self._differing(question, found)
         text = differ[0] if differ else None
@@ -416,7 +419,8 @@ class _Work:
             lambda setup, texts: [own(setup, ids_of(setup, text))[-1] for text in texts],
             lambda texts: [last[text] for text in texts],
         )
-        state, faults = self._start(question, State(self.setup)), model_faults(self.setup)
+        known = [fault for fault in self.faults if fault not in self.of_texts]
+        state, faults = self._start(question, State(self.setup), known), model_faults(self.setup)
         if answer == VECTORS:
             state = self._shape(question, state)
             faults += vector_faults(self.setup)
@@ -472,7 +476,7 @@ class _Work:
         )
         setup = for_vectors(self.setup)
         self._unanswered(question, silent)
-        state = self._start(question, State(setup))
+        state = self._start(question, State(setup), self.faults)
         state = self._shape(question, state)
         of_texts = text_faults(setup)
         found, state, limit = diagnose(
@@ -539,17 +543,17 @@ class _Work:
             listed = "; ".join(found.said for found in self.findings if found.texts)
             raise InputError(f"{self.peer.name} has no answer to a plain sentence: it {listed}")
 
-    def _start(self, question: Question, state: State) -> State:
+    def _start(self, question: Question, state: State, faults: Sequence[Fault]) -> State:
         """Take over what is known of ids and states, where the answers show it too."""
         state = replace(state, rounding=self.rounding)
-        known = reduce(State.with_fault, self.faults, state)
+        known = reduce(State.with_fault, faults, state)
         texts = [asked.text for asked in question.asked]
 
         def wrong(tried: State) -> tuple[int, float]:
             gaps = question.gaps(tried, texts)
             return sum(far > SAME for far in gaps), median(gaps)
 
-        return min(known, state, key=wrong) if self.faults else state
+        return min(known, state, key=wrong) if faults else state
 
     def _shape(self, question: Question, state: State) -> State:
         """Name another width, and another length of vectors: they can be read off."""
