@@ -229,8 +229,14 @@ def _activation_faults(model: Roberta) -> Iterator[Fault]:
                 for layer in model.transformer.layers:
                     layer.activation_fn = activation(name)  # type: ignore[assignment]
 
+            def edit_head(model: Roberta, name: str = name) -> None:
+                assert model.encoder.lm_head is not None
+                model.encoder.lm_head.activation_fn = activation(name)
+
             said = f"computes {said}, and the model was trained with {_ACTIVATIONS.get(own, own)}"
             yield Fault("activation", said, _model(edit))
+            if model.encoder.lm_head is not None:  # BERT's has the layers' activation
+                yield Fault("activation", f"{said}, for masked words", _model(edit_head))
 
 
 def _epsilon_faults(model: Roberta) -> Iterator[Fault]:

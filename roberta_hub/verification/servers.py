@@ -158,9 +158,11 @@ def rows_of(found: Any, count: int, who: str) -> list[Tensor]:
             "for each is needed, as a list"
         )
     if len(found) != count or (shape is not None and len(shape) != 2):
-        numbers = f"numbers of shape {tuple(shape)}" if shape else f"a list of {len(found)}"
+        first = found[0] if shape is None and len(found) else None
+        seen = shape or (len(found), *([len(first)] if hasattr(first, "__len__") else []))
         raise InputError(
-            f"{who} answers {count} texts with {numbers}; one vector for each is needed"
+            f"{who} answers {count} texts with numbers of shape {tuple(seen)}; one vector for each "
+            "is needed"
         )
     rows = [_row(row, who) for row in found]
     widths = {len(row) for row in rows}

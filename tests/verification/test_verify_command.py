@@ -27,7 +27,7 @@ def test_a_sound_peer(folders: Any, run: Run, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("A text of mine.\n")
     with served(Service(folder)) as root:
         status, said, _ = run("verify", folder, "--against", root)
-        assert status == 0 and f"answers as {folder} does: the same, within" in said
+        assert status == 0 and f"answers as {folder} does: the same vectors, within" in said
         more = ("-i", tmp_path / "texts.csv", "-c", "text", "--format", "json")
         status, said, _ = run("verify", folder, "--against", root, *more)
         found = json.loads(said)

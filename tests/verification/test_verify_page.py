@@ -40,5 +40,5 @@ def test_the_jobs_run(tmp_path: Path) -> None:
             text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-    assert "**the same**" in summary.read_text()
+    assert "**the same ids and hidden states**" in summary.read_text()
     assert (tmp_path / "work/compared.json").read_text().startswith("{")
