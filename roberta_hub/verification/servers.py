@@ -158,7 +158,7 @@ def rows_of(found: Any, count: int, who: str) -> list[Tensor]:
             "for each is needed, as a list"
         )
     if len(found) != count or (shape is not None and len(shape) != 2):
-        first = found[0] if shape is None and len(found) else None
+        first: Any = found[0] if shape is None and len(found) else ()
         seen = shape or (len(found), *([len(first)] if hasattr(first, "__len__") else []))
         raise InputError(
             f"{who} answers {count} texts with numbers of shape {tuple(seen)}; one vector for each "

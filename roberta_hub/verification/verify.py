@@ -195,7 +195,7 @@ class _Work:
         }
         for name, is_there in there.items():
             if is_there and name not in self.compared:
-                self.uncompared.setdefault(name, "the peer does not give it")
+                self.uncompared.setdefault(name, "not given by the peer")
         trained = [head for head in self.setup.heads if head.name not in PRETRAINED]
         is_bare = not any(given.head for given in self.peer.answers)
         if self.peer.whole and is_bare and trained and not (self.peer.lacks or self.peer.unasked):
