@@ -143,6 +143,9 @@ def rows_of(found: Any, count: int, who: str) -> list[Tensor]:
         count: how many texts were asked.
         who: answers.
 
+    Returns:
+        A vector of each text, (C,).
+
     Raises:
         InputError: it is anything else; the message says what.
 
