@@ -7,7 +7,6 @@ is no class, is refused before the run begins.
 from __future__ import annotations
 
 import math
-import os
 import unicodedata
 import warnings
 from collections import Counter
@@ -164,12 +163,18 @@ def _shorter(name: str) -> set[str]:
 
 def _one_letter_apart(one: str, other: str) -> bool:
     a, b = folded(one), folded(other)
-    start = len(os.path.commonprefix([a, b]))
+    start = _shared(a, b)
     a, b = a[start:], b[start:]
-    end = len(os.path.commonprefix([a[::-1], b[::-1]]))
+    end = _shared(a[::-1], b[::-1])
     a, b = a[: len(a) - end], b[: len(b) - end]
     swapped = len(a) == 2 and a == b[::-1]
     return (max(len(a), len(b)) == 1 or swapped) and (a + b).isalpha()  # label_1 is no label_2
+
+
+def _shared(one: str, other: str) -> int:
+    """Count the characters with which both begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def probabilities_of(value: Any, where: str) -> tuple[float, ...]:

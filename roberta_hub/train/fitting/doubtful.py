@@ -63,7 +63,7 @@ def doubtful_heading(count: int, most: int = DOUBTFUL_SHOWN) -> str:
 
 
 def doubtful_lines(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -> list[str]:
-    """Write the rows whose label is likely wrong, two lines each; none where there are none.
+    r"""Write the rows whose label is likely wrong, two lines each; none where there are none.
 
     Args:
         doubtful: the most doubtful first.

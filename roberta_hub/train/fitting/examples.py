@@ -21,7 +21,7 @@ from roberta_hub.rows.columns import (
 )
 from roberta_hub.rows.formats import Missing, TextCounts, row_count
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, is_blank, number_in
+from roberta_hub.rows.values import Fault, is_blank, number_in, to_python
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import group_alike, missing_note, mistyped_notes
@@ -37,7 +37,6 @@ from roberta_hub.train.fitting.multi_label import (
     parse_cell,
     separator_of,
     separator_words,
-    to_python,
 )
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
 from roberta_hub.train.fitting.split import (

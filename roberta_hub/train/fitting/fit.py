@@ -314,6 +314,4 @@ def prepare_classifier(
     )
     config = dataclasses.replace(config, model=model)
     unsure = knows and not roberta.learnt
-    return ReadyClassifier(
-        examples, roberta, config, options, directory, notes, cut, limit, unsure
-    )
+    return ReadyClassifier(examples, roberta, config, options, directory, notes, cut, limit, unsure)

@@ -132,9 +132,7 @@ class Fitted:
         return self._display()._repr_html_()
 
     def _display(self) -> Display:
-        return display(
-            f"Fitted on {self.source}", self.scores, self.choice, {}, self.doubtful
-        )
+        return display(f"Fitted on {self.source}", self.scores, self.choice, {}, self.doubtful)
 
 
 def judged_rows(
