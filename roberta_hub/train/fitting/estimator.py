@@ -25,7 +25,7 @@ from roberta_hub.terminal import clean
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.examples import read_examples
-from roberta_hub.train.fitting.fit import prepare_classifier
+from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.target import read_target
@@ -143,17 +143,7 @@ class RobertaClassifier:
             examples, model=options.pop("model"), options=LearningOptions(**options)
         )
         if ready.cut and not truncate:
-            table, _, row = ready.cut[0].rpartition(":")
-            place: Place | str = Place("X", int(row) - 1) if table == "table" else ready.cut[0]
-            raise InputError(
-                f"too long to be learnt: more than {ready.limit} tokens; truncate=True cuts it"
-                + (
-                    f", or max_length=... reads up to {ready.roberta.max_positions}"
-                    if ready.limit < ready.roberta.max_positions
-                    else ""
-                ),
-                place=place,
-            )
+            raise _too_long(ready)
         for note in (*examples.notes, *ready.notes):
             warnings.warn(clean(f"{examples.source}: {note}"), stacklevel=3)
         self.model_ = ready.train(self.progress)
@@ -346,6 +336,17 @@ def _columns(texts: Sequence[Text]) -> dict[str, list[str]]:
                 place=Place("X", i),
             )
     return {f"text{k + 1}": [part[k] for part in parts] for k in range(width)}
+
+
+def _too_long(ready: ReadyClassifier) -> InputError:
+    """Make the error of the first text that would be cut while the model learns."""
+    table, _, row = ready.cut[0].rpartition(":")
+    most = ready.roberta.max_positions
+    more = f", or max_length=... reads up to {most}" if ready.limit < most else ""
+    return InputError(
+        f"too long to be learnt: more than {ready.limit} tokens; truncate=True cuts it{more}",
+        place=Place("X", int(row) - 1) if table == "table" else ready.cut[0],
+    )
 
 
 def _refuse_unfitted() -> NoReturn:
