@@ -1,4 +1,4 @@
-"""A verdict of `fit` is never better than what was looked at: memory, twins and chance are named."""
+"""A verdict of `fit` is never better than what was looked at: memory, twins, chance, doubts."""
 
 from __future__ import annotations
 
@@ -178,23 +178,14 @@ def test_texts_that_say_the_same_have_one_key() -> None:
 
 
 def twins(count: int, seed: int = 0) -> Rows:
-    """Texts with marks above letters, each in NFC and in NFD, with a label by chance."""
+    """Texts with a mark above a letter, each in NFC and in NFD, with a label by chance."""
     draw = random.Random(seed)
-    words = [
-        "été",
-        "über",
-        "naïve",
-        "señor",
-        "façade",
-        "Ångström",
-        "crème",
-        "brûlée",
-        "garçon",
-        "Übung",
-    ]
+    plain = "the a dog cat house ran sat green red blue man woman ate tree river sky"
     rows: Rows = []
     for _ in range(count):
-        text, label = " ".join(draw.choice(words) for _ in range(9)), draw.choice("ab")
+        words = [draw.choice(plain.split(" ")) for _ in range(9)]
+        text = " ".join([*words, draw.choice(("café", "naïve", "über", "señor"))])
+        label = draw.choice("ab")
         rows += [{"text": unicodedata.normalize(f, text), "label": label} for f in ("NFC", "NFD")]
     return rows
 
@@ -247,12 +238,10 @@ def test_a_pair_in_two_orders_may_have_two_labels() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("valid", [None, 0.2])
-def test_noise_of_twins_is_not_learnt(valid: float | None) -> None:
-    """Regression on the vectors of roberta.tiny; it knows a text's other form at once."""
-    found = roberta_hub.fit(reversed_pairs(60), minutes=1e-9, valid=valid, progress=False).fitted
-    assert found.scores.numbers["accuracy"] < 0.7
-    assert not found.scores.conclusions[0].startswith("better")
+def test_noise_of_twins_is_not_learnt() -> None:
+    """Regression on the vectors of roberta.tiny, which knows a text by its other form."""
+    scores = roberta_hub.fit(twins(60), minutes=1e-9, progress=False).fitted.scores
+    assert scores.conclusions[0] == f"not better than {scores.guess}"
 
 
 # ---- several labels by chance ----

@@ -239,6 +239,8 @@ def _report(counts: Mapping[str, int], names: Sequence[str]) -> None:
     more = f", and {len(counts) - CLASSES_SHOWN} more" if len(counts) > CLASSES_SHOWN else ""
     shown = ", ".join(f"{name} {counts[name]:,}" for name in ordered[:CLASSES_SHOWN])
     logger.info("labels of %s examples: %s%s", f"{sum(counts.values()):,}", shown, more)
+    for note in missing_note(counts):
+        warnings.warn(note, stacklevel=4)
     groups = group_alike({*counts, *names})
     if groups:
         listed = "; ".join(
