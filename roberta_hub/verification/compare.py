@@ -27,6 +27,7 @@ from roberta_hub.rows.columns import (
     PAIR_COLUMNS,
     TEXT_COLUMNS,
     find_columns,
+    given_texts,
     text_columns,
 )
 from roberta_hub.rows.frames import list_of
@@ -160,8 +161,9 @@ def _read(
     for column in slices_by:
         table.check(column)
     label = _label_column(table, slices_by) if label is None else label
-    columns, from_ = _text_columns(table, text), tuple[str, ...]()
-    if label is not None:
+    if label is None:
+        columns, from_ = _text_columns(table, text), tuple[str, ...]()
+    else:
         columns, from_ = find_columns(table, text, label)
     judged = known is not None and bool(from_)
     texts: list[Text] = []
@@ -206,7 +208,7 @@ def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:
 
 def _text_columns(table: Table, text: Any) -> tuple[str, ...]:
     """The columns of the texts of a table without labels."""
-    given = (text,) if isinstance(text, str) else tuple(text or ())
+    given = given_texts(table, text)
     pairs = [pair for pair in PAIR_COLUMNS if {*pair} <= {*table.columns}]
     named = [name for name in TEXT_COLUMNS if name in table.columns]
     if not given and pairs:

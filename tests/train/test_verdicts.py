@@ -101,10 +101,14 @@ def test_only_new_rows_are_judged(base: Path, tmp_path: Path) -> None:
     roberta_hub.fit(old, model=base, epochs=4, progress=False).save(tmp_path / "mine")
     with heard() as said:
         both = roberta_hub.fit(old + new, model=tmp_path / "mine", progress=False)
-    assert any("has learnt 50 of these 90 texts before; the others are judged" in o for o in said)
+    assert any("has learnt 50 of these 90 texts before; the others choose and" in o for o in said)
     scores = both.fitted.scores
     assert scores.how == "cross-validated" and scores.count == 40 == len(both.fitted.rows)
     assert {row.text for row in both.fitted.rows} == {row["text"] for row in new}
+    before = roberta_hub.load_model(tmp_path / "mine")
+    right = [before.classify(row["text"]).label == row["label"] for row in new]
+    ways = {way.name: way.score for way in both.fitted.choice.ways}
+    assert ways[METHOD_AS_IS] == pytest.approx(sum(right) / 40)
     assert both.learnt == {digest(row["text"]) for row in old + new}
     apart = roberta_hub.fit(old, valid=old[:5] + new, model=tmp_path / "mine", progress=False)
     assert apart.fitted.scores.count == 40 and apart.fitted.scores.how == "held out"
@@ -139,8 +143,10 @@ def test_a_tagger_says_what_it_knows(base: Path, tmp_path: Path) -> None:
     assert again.fitted.scores.how in ("held out", "may be known")
     known = [row for row in rows if digest(row["text"]) in again.learnt]
     again.save(tmp_path / "more")
-    third = roberta_hub.fit(known, model=tmp_path / "more", epochs=1, progress=False)
+    output = {"output": tmp_path / "third"}
+    third = roberta_hub.fit(known, model=tmp_path / "more", epochs=1, progress=False, **output)
     assert third.fitted.scores.how == "may be known"
+    assert "may have learnt these rows before" in (tmp_path / "third/README.md").read_text()
     measured: Any = roberta_hub.evaluate(tmp_path / "more", known)
     assert any(f"has learnt all {len(known)} texts" in note for note in measured.notes)
 

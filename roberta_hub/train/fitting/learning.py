@@ -26,6 +26,7 @@ from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
+from roberta_hub.text.learnt import new_texts
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.calibration import (
     choose_thresholds,
@@ -271,6 +272,9 @@ class _Table:
         groups = group_duplicates(train, [])
         count = max(2, min(folds_for(len(train)), len(groups)))
         parts = folds(train, groups, count, options.seed, self.task)
+        new = {*new_texts([row.text for row in train], self.roberta.learnt)}
+        if all(fresh := [[i for i in part if i in new] for part in parts]):
+            parts = fresh  # what the model knew before chooses nothing, if others can
         chooser = MethodSelector(learner, parts)
         found: list[MethodAnswers] = []
         if self.own is not None:

@@ -25,6 +25,12 @@ from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
 
 
+DOUBTFUL_LISTED = 50
+"""Likely wrong labels that a card lists."""
+MAY_BE_KNOWN = "The model may have learnt these rows before; its scores may then be too good"
+"""What a card says of judged rows that were not kept from being learnt."""
+
+
 def model_card(
     examples: Examples, fitted: Fitted, config: Config, options: LearningOptions, output: Path
 ) -> str:
@@ -76,7 +82,7 @@ All of it took {duration(fitted.seconds)}, with {versions()}.
 def _seen(examples: Examples, fitted: Fitted) -> str:
     """Say whether the judged rows were new, and what became of them."""
     if fitted.scores.how == "may be known":
-        return "The model may have learnt these rows before; its scores may then be too good"
+        return MAY_BE_KNOWN
     said = "The rows were scored by weights that had not seen them"
     if fitted.choice is not None and fitted.choice.taken == METHOD_AS_IS:
         return f"{said}. Nothing was learnt of this table"
@@ -91,10 +97,6 @@ def _doubtful(fitted: Fitted) -> str:
     if not lines:
         return ""
     return f"## Labels that are likely wrong\n\n{fenced(chr(10).join(lines))}\n\n"
-
-
-DOUBTFUL_LISTED = 50
-"""Likely wrong labels that a card lists."""
 
 
 def score_meaning(fitted: Fitted) -> list[str]:

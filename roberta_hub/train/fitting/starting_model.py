@@ -64,7 +64,7 @@ def memory_note(
     said = f"{name} has learnt {count:,} of these {len(texts):,} texts before"
     if count == len(texts):
         return [f"{said}: {too_good}"]
-    return [f"{said}; the others are judged, or where there are none of them, {too_good}"]
+    return [f"{said}; the others choose and judge, or where there are none of them, {too_good}"]
 
 
 def judged_kind(

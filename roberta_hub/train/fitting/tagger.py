@@ -26,7 +26,12 @@ from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.fitting.examples import wrap_note
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.model_card import duration_of, shell_command, versions
+from roberta_hub.train.fitting.model_card import (
+    MAY_BE_KNOWN,
+    duration_of,
+    shell_command,
+    versions,
+)
 from roberta_hub.train.fitting.model_folder import (
     check_output,
     holds_model,
@@ -191,6 +196,8 @@ class ReadyTagger:
         model = inline(config.model)
         load = f"mine = roberta_hub.load_model({str(output)!r})"
         usage = f'import roberta_hub\n\n{load}\nprint(mine.tag("a text"))'
+        known = fitted.scores.how == "may be known"
+        seen = MAY_BE_KNOWN if known else "These rows were not learnt, and chose nothing"
         return f"""\
 # {inline(output.absolute().name)}
 
@@ -209,7 +216,7 @@ It labels runs of letters and digits, and every other character, as its `config.
 
 {fenced(fitted.scores.summary())}
 
-These rows were not learnt, and chose nothing. A span is right if its edges and its label are.
+{seen}. A span is right if its edges and its label are.
 
 ## How it was made
 
