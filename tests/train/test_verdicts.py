@@ -143,7 +143,7 @@ def test_a_tagger_says_what_it_knows(base: Path, tmp_path: Path) -> None:
     assert again.fitted.scores.how in ("held out", "may be known")
     known = [row for row in rows if digest(row["text"]) in again.learnt]
     again.save(tmp_path / "more")
-    output = {"output": tmp_path / "third"}
+    output: dict[str, Any] = {"output": tmp_path / "third"}
     third = roberta_hub.fit(known, model=tmp_path / "more", epochs=1, progress=False, **output)
     assert third.fitted.scores.how == "may be known"
     assert "may have learnt these rows before" in (tmp_path / "third/README.md").read_text()

@@ -24,7 +24,6 @@ from roberta_hub.train.fitting.method_selection import METHOD_AS_IS
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
 
-
 DOUBTFUL_LISTED = 50
 """Likely wrong labels that a card lists."""
 MAY_BE_KNOWN = "The model may have learnt these rows before; its scores may then be too good"
