@@ -105,11 +105,12 @@ def compare(
     for name, model in zip(names, models, strict=True):
         check_weights(model.model, name)
     source = table_of(table, header=header)
+    columns = _columns(source, text, label, by)
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):
-        return _by_vectors(names, models, _read(source, text, label, by, None), truncate)
+        return _by_vectors(names, models, _read(source, columns, None), truncate)
     heads = [_head(name, model, head) for name, model in zip(names, models, strict=True)]
-    rows = _read(source, text, label, by, _Known.of(models, heads))
+    rows = _read(source, columns, _Known.of(models, heads))
     return _by_labels(names, models, heads, rows, truncate)
 
 
@@ -138,6 +139,24 @@ class _Rows:
 
 
 @dataclass(frozen=True)
+class _Columns:
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+    """Of the right ones; empty: the table has none."""
+    slices: list[str]
+
+
+def _columns(table: Table, text: Any, label: Any, by: str | Sequence[str]) -> _Columns:
+    slices = [by] if isinstance(by, str) else list_of(by, "by")
+    for column in slices:
+        table.check(column)
+    label = _label_column(table, slices) if label is None else label
+    if label is None:
+        return _Columns(_text_columns(table, text), (), slices)
+    return _Columns(*find_columns(table, text, label), slices)
+
+
+@dataclass(frozen=True)
 class _Known:
     """What the labels of a table may be."""
 
@@ -153,31 +172,21 @@ class _Known:
         return cls(labels, any(model.kinds.get(head) == "multi_label" for model, head in both))
 
 
-def _read(
-    table: Table, text: Any, label: Any, by: str | Sequence[str], known: _Known | None
-) -> _Rows:
+def _read(table: Table, columns: _Columns, known: _Known | None) -> _Rows:
     """Read the rows as `evaluate` does; without `known` no labels are asked for."""
-    slices_by = [by] if isinstance(by, str) else list_of(by, "by")
-    for column in slices_by:
-        table.check(column)
-    label = _label_column(table, slices_by) if label is None else label
-    if label is None:
-        columns, from_ = _text_columns(table, text), tuple[str, ...]()
-    else:
-        columns, from_ = find_columns(table, text, label)
-    judged = known is not None and bool(from_)
+    judged = known is not None and bool(columns.labels)
     texts: list[Text] = []
     where: list[str] = []
     labels: list[set[str]] = []
     slices: dict[str, list[int]] = {}
     left = LeftOut()
     for row in table.rows():
-        found = left.text(row, columns)
+        found = left.text(row, columns.texts)
         if found is None:
             continue
         if known is not None and judged:
-            several = known.several or len(from_) > 1
-            own = right_labels(row, from_, known.labels, several)
+            several = known.several or len(columns.labels) > 1
+            own = right_labels(row, columns.labels, known.labels, several)
             if own is None:
                 left.add("label")
                 continue
@@ -187,7 +196,7 @@ def _read(
                     f"they have {', '.join(sorted(known.labels))[:300]}"
                 )
             labels.append({*own})
-        for column in slices_by:
+        for column in columns.slices:
             slices.setdefault(f"{column} = {row.values.get(column)}", []).append(len(texts))
         texts.append(found)
         where.append(row.where)
