@@ -427,6 +427,7 @@ def assemble(
         head_settings=checkpoint.head_settings,
         zero_shot_settings=checkpoint.zero_shot,
     )
+    interface.learnt = checkpoint.learnt
     if not checkpoint.weights and dtype is not None:
         interface = interface.to(dtype)
     return interface if device is None else interface.to(device)

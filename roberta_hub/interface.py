@@ -108,6 +108,7 @@ LOADED_PARTS = (
     "family",
     "sentence",
     "zero_shot_settings",
+    "learnt",
 )
 """Attributes of an interface that a model, a task and a BPE do not say."""
 
@@ -185,9 +186,12 @@ class RobertaHubInterface(nn.Module):
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
         fitted: what `fit` chose and measured, a `Fitted`; None for models that it did not make.
+        learnt: digests of the texts that `fit` has taught the model. `save` keeps them, so that a
+            later `fit`, `evaluate` or `compare` names the rows that the model knows.
     """
 
     fitted: Any = None
+    learnt: frozenset[str] = frozenset()
     optimized: Optimization | None = None
     _float_tensor: Tensor
     _warned: frozenset[str] = frozenset()
@@ -350,6 +354,7 @@ class RobertaHubInterface(nn.Module):
             self.thresholds,
             self.zero_shot_settings,
             self.word_rules,
+            self.learnt,
         )
 
     # ---- on texts: heads ----

@@ -78,6 +78,8 @@ class Checkpoint:
     """Pooling of sentence embeddings, if known."""
     zero_shot: ZeroShotSettings | None = None
     """Zero-shot method, if known; only our format stores it."""
+    learnt: frozenset[str] = frozenset()
+    """Digests of the texts that `fit` has taught it; see `text/learnt.py`."""
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""

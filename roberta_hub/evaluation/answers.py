@@ -10,15 +10,17 @@ import torch
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.records import Evaluation, Group
 from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
-from roberta_hub.train.data.questions import QuestionExample, read_questions
+from roberta_hub.rows.tables import Table
+from roberta_hub.train.data.questions import (
+    QuestionExample,
+    read_questions,
+    table_questions,
+)
 from roberta_hub.train.fitting.measures import bootstrap_interval
 from roberta_hub.train.metrics import squad_score
 
-COLUMNS = {"question", "context", "answers"}
-"""Of a table of questions."""
 
-
-def answers(asked: Asked, path: Path) -> Evaluation:
+def answers(asked: Asked, task: Path | Table) -> Evaluation:
     """Measure exact match and F1 of the answers that a span head finds.
 
     Where a question has no answer the rules are those of SQuAD 2.0, and the head may give none;
@@ -26,7 +28,7 @@ def answers(asked: Asked, path: Path) -> Evaluation:
 
     Args:
         asked: the model, and which head.
-        path: SQuAD's JSON, or a table with the columns question, context and answers.
+        task: SQuAD's JSON, or a table with the columns question, context and answers.
 
     Raises:
         InputError: a question that cannot be read.
@@ -34,7 +36,10 @@ def answers(asked: Asked, path: Path) -> Evaluation:
     """
     asked.takes("answers", "head")
     head = asked.head_of("span")
-    examples = read_questions(path)
+    if isinstance(task, Table):
+        name, examples = task.name, table_questions(task)
+    else:
+        name, examples = str(task), read_questions(task)
     unanswerable = any(not example.answers for example in examples)
     blank = [one for one in examples if not (one.question.strip() and one.context.strip())]
     if blank:
@@ -56,7 +61,7 @@ def answers(asked: Asked, path: Path) -> Evaluation:
     exact, f1 = table.mean(0).tolist()
     return Evaluation(
         model=asked.name,
-        task=str(path),
+        task=name,
         kind="answers",
         verb="answer",
         how=f"head {head}, by the rules of SQuAD {'2.0' if unanswerable else '1.1'}",

@@ -20,6 +20,7 @@ from roberta_hub.model.known_head import heads_of
 from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
 from roberta_hub.train.data.labels import label_of
+from roberta_hub.train.data.questions import COLUMNS as QUESTION_COLUMNS
 from roberta_hub.train.data.tagged_words import TaggedWords, read_words
 from roberta_hub.train.fitting.span_layouts import (
     TAGS,
@@ -162,7 +163,7 @@ def _evaluate(asked: Asked, task: Any, kind: Kind | None) -> Evaluation:
         return _of_folder(asked, path, kind)
     check_file(path)
     named = format_of(path)
-    if kind == "answers" or (kind is None and _is_document(path)):
+    if (kind == "answers" and named is None) or (kind is None and _is_document(path)):
         return answers.answers(asked, path)
     rowed = named in ("csv", "jsonl", "parquet")
     if not rowed and kind in (None, "spans") and is_conll(path):
@@ -211,15 +212,14 @@ def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
 
 
 def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evaluation:
-    path = task if isinstance(task, Path) else None
-    names = {*table.columns}
     given = asked.text is not None or asked.label is not None
     if kind == "minimal_pairs" or (
         kind is None and not given and minimal_pairs.sentence_columns(table.columns)
     ):
         return minimal_pairs.minimal_pairs(asked, [table], table.name)
-    if path is not None and kind is None and not given and names >= answers.COLUMNS:
-        return answers.answers(asked, path)
+    asks = not given and {*table.columns} >= {*QUESTION_COLUMNS}
+    if kind == "answers" or (kind is None and asks):
+        return answers.answers(asked, table)
     words = _word_lists(table) if kind in (None, "spans") and not given else None
     if words is not None:
         shape = f"lists of words and of tags ({', '.join(words)})"
@@ -227,12 +227,12 @@ def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evalu
     marked = _marked(asked, task) if kind in (None, "spans") else None
     if marked is not None:
         return spans.marked_spans(asked, marked)
-    if kind in ("search", "answers", "spans"):
+    if kind in ("search", "spans"):
         raise InputError(
             f"{table.name} is a table, and no task of the kind {kind!r}: give {SHAPES}"
         )
     found = labels.columns_of(table, asked)
-    if kind == "labels":
+    if kind == "labels" or (kind is None and asked.alone and asked.labels):
         return labels.labels(asked, table, found)
     regression = _regression_head(asked)
     if kind == "scores" or regression is not None or _are_scores(asked, table, found):

@@ -18,7 +18,7 @@ from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.rows.columns import find_columns
 from roberta_hub.rows.tables import Row, Table
-from roberta_hub.rows.values import is_blank
+from roberta_hub.rows.values import is_blank, to_python
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.measures import (
     calibration_error,
@@ -32,7 +32,6 @@ from roberta_hub.train.fitting.multi_label import (
     label_name,
     labels_in,
     parse_cell,
-    to_python,
 )
 from roberta_hub.train.metrics import accuracy, f1, macro_f1, matthews
 
@@ -101,7 +100,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         text = left.text(row, columns.texts)
         if text is None:
             continue
-        own = _right(row, columns.labels, {*known, *asked.labels}, several)
+        own = right_labels(row, columns.labels, {*known, *asked.labels}, several)
         if own is None:
             left.add("label")
             continue
@@ -129,7 +128,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         numbers=numbers,
         interval=share_interval(right, len(rows.texts)),
         groups=groups,
-        notes=left.notes(),
+        notes=(*left.notes(), *asked.known(rows.texts)),
     )
 
 
@@ -141,10 +140,26 @@ class _Rows:
     """The labels of each; one, unless several may apply."""
 
 
-def _right(
+def right_labels(
     row: Row, columns: Sequence[str], known: set[str], several: bool
 ) -> tuple[str, ...] | None:
-    """Read the right labels of a row; None: nobody wrote them."""
+    """Read the right labels of a row as `fit` learns them; None: nobody wrote them.
+
+    Args:
+        row: of a table.
+        columns: of the labels: one, or several of 0 and 1.
+        known: labels that a head has, by which the text of a cell is taken apart.
+        several: whether a text may have several labels.
+
+    Raises:
+        InputError: a cell that holds no label.
+
+    Example:
+        >>> right_labels(Row({"label": 1.0}, 1, "x:1"), ["label"], {"0", "1"}, several=False)
+        ('1',)
+        >>> right_labels(Row({"label": "b; a"}, 1, "x:1"), ["label"], {"a", "b"}, several=True)
+        ('a', 'b')
+    """
     if len(columns) > 1:
         flags = flags_in(row, columns)
         return None if flags is None else tuple(name for name, yes in flags.items() if yes)
@@ -177,9 +192,11 @@ def _check_known(rows: _Rows, known: Sequence[str], head: str, task: str) -> Non
     shown = ", ".join(f"{short_repr(name)} ({counts[name]:,})" for name in unknown[:_LISTED])
     more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
     own = ", ".join(short_repr(name, 40) for name in known[: 2 * _LISTED])
+    blank = "; -1 mostly means that nobody knows the label: leave those rows out"
     raise InputError(
         f"{task} has labels that head {head!r} does not know: {shown}{more}; it knows {own}"
-        + (", ..." if len(known) > 2 * _LISTED else ""),
+        + (", ..." if len(known) > 2 * _LISTED else "")
+        + (blank if "-1" in unknown else ""),
         remedy=OF_LABELS,
     )
 

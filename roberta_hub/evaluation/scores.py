@@ -11,10 +11,9 @@ from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.embed import similarities
 from roberta_hub.model.known_head import known_head
 from roberta_hub.rows.tables import Table
-from roberta_hub.rows.values import is_blank, number_in
+from roberta_hub.rows.values import is_blank, number_in, to_python
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.multi_label import to_python
 from roberta_hub.train.metrics import pearson, spearman
 
 _CHUNK = 64
@@ -82,7 +81,7 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
         "spearman": spearman(found, wanted),
         "pearson": pearson(found, wanted),
     }
-    notes = list(left.notes())
+    notes = [*left.notes(), *asked.known(texts)]
     if numbers["spearman"] is None:
         notes.append("no correlation: all numbers of the table, or all answers, are the same")
     similarity = (asked.roberta.sentence or SentenceSettings()).similarity

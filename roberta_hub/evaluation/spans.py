@@ -64,6 +64,7 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
     unread = sum(score == 0 for own in tags for _, score in own)
     said = "words that were cut off or have no piece of their own, and count as outside"
     notes = (f"{said}: {unread:,}",) if unread else ()
+    notes = (*notes, *asked.known(texts))
     return _measured(asked, name, how, shape, wanted, given, notes)
 
 
@@ -95,7 +96,8 @@ def marked_spans(asked: Asked, source: SpanTable) -> Evaluation:
         found = roberta.tag([row.text for row in rows], head, **asked.options)
     given = [{(span.label, span.start, span.end) for span in own} for own in found]
     how = f"head {head}, by places in characters"
-    return _measured(asked, source.name, how, source.layout, wanted, given, counted.notes())
+    notes = (*counted.notes(), *asked.known([row.text for row in rows]))
+    return _measured(asked, source.name, how, source.layout, wanted, given, notes)
 
 
 def _head(asked: Asked) -> tuple[RobertaHubInterface, str, tuple[str, ...]]:

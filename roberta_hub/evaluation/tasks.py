@@ -15,6 +15,7 @@ from roberta_hub.model.known_head import Kind as HeadKind
 from roberta_hub.rows.formats import Missing
 from roberta_hub.rows.tables import Row
 from roberta_hub.rows.values import Fault
+from roberta_hub.text.learnt import new_texts
 from roberta_hub.text.tokenizer import Text
 
 _NO_HEAD = Remedy(
@@ -81,6 +82,29 @@ class Asked:
             InputError: it has several, and none was named.
         """
         return self.roberta._heads.find(self.head, kind, "evaluate", remedy=_NO_HEAD)
+
+    def known(self, texts: Sequence[Text]) -> tuple[str, ...]:
+        """Say how many of some texts `fit` has taught the model.
+
+        Args:
+            texts: of the task.
+        """
+        return known_note("the model", texts, self.roberta.learnt)
+
+
+def known_note(name: str, texts: Sequence[Text], learnt: frozenset[str]) -> tuple[str, ...]:
+    """Say how many of some texts `fit` has taught a model; nothing where it is none.
+
+    Args:
+        name: of the model.
+        texts: of a task.
+        learnt: digests of what it has learnt.
+    """
+    count = len(texts) - len(new_texts(texts, learnt))
+    if not count:
+        return ()
+    which = f"all {count:,}" if count == len(texts) else f"{count:,} of the {len(texts):,}"
+    return (f"{name} has learnt {which} texts: what it remembers is no measure of new ones",)
 
 
 class LeftOut:

@@ -244,6 +244,7 @@ def merge_adapter(
         init_token=base.init_token,
         sentence=base.sentence,
         zero_shot=base.zero_shot,
+        learnt=base.learnt,
     )
 
 

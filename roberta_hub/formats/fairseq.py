@@ -66,6 +66,7 @@ from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.fairseq_files import Keywords, added_in, engine_in
 from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.learnt import LEARNT_KEY, pack, unpack
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.text.with_added import with_tokens, without_added
@@ -78,6 +79,7 @@ OURS = (
     "roberta_hub_inputs",
     "roberta_hub_kinds",
     "roberta_hub_family",
+    LEARNT_KEY,
 )
 """Our own keys in a model.pt, for what fairseq has no place for."""
 
@@ -212,6 +214,7 @@ def interpret(
         init_token=next((token for token in map(_integer, tokens) if token is not None), None),
         finite=finite,
         family=family if isinstance(family, str) else "roberta",
+        learnt=unpack(arguments.get(LEARNT_KEY)),
     )
 
 
@@ -423,6 +426,7 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
         "roberta_hub_inputs": dict(checkpoint.inputs),
         "roberta_hub_family": checkpoint.family,
         **({"roberta_hub_kinds": kinds} if kinds else {}),
+        **({LEARNT_KEY: pack(checkpoint.learnt)} if checkpoint.learnt else {}),
     }
 
 

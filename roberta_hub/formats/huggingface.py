@@ -84,6 +84,7 @@ from roberta_hub.formats.tokenizers import (
 )
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
+from roberta_hub.text.learnt import LEARNT_KEY, pack, unpack
 from roberta_hub.text.tokenizer import Tokenizer
 
 SETFIT_HEAD = "model_head.pkl"
@@ -405,7 +406,10 @@ def write_huggingface(
     directory.mkdir(parents=True, exist_ok=True)
     write_safetensors(directory / "model.safetensors", theirs, {"format": "pt"})
     write_files(directory, vocabulary)
-    write_json(directory / "config.json", description(checkpoint, head, ends=ends))
+    about = description(checkpoint, head, ends=ends)
+    if checkpoint.learnt:
+        about[LEARNT_KEY] = pack(checkpoint.learnt)
+    write_json(directory / "config.json", about)
     if names and names.kind == HEADS:
         advise_of_thresholds(checkpoint, "Hugging Face's", [names.name])
 
@@ -512,8 +516,9 @@ def _read(
     )
     if source.sentences is not None:
         add_sentence(checkpoint, sentence, source.sentences, dtype, converted=converted)
+    hf = source.folder.optional(config_name(source.folder))
+    checkpoint.learnt = unpack(hf.get(LEARNT_KEY))
     if sentence is None:
-        hf = source.folder.optional(config_name(source.folder))
         read_cross_encoder(checkpoint, hf, source.sentences, source.folder)
     if overrides:
         override(checkpoint, overrides)

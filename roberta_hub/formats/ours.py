@@ -48,6 +48,7 @@ from roberta_hub.settings import (
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.learnt import pack, unpack
 from roberta_hub.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
@@ -132,6 +133,7 @@ def read_store(
         family=family,
         sentence=sentence,
         zero_shot=zero_shot,
+        learnt=unpack(about.get("learnt")),
     )
     _check_counts(checkpoint, path)
     return checkpoint
@@ -176,6 +178,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
             about["version"] = POOLED_VERSION
     if checkpoint.zero_shot is not None:
         about["zero_shot"] = checkpoint.zero_shot.to_dict()
+    if checkpoint.learnt:
+        about["learnt"] = pack(checkpoint.learnt)
     write_json(directory / _CONFIG, about)
 
 

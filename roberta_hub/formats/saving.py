@@ -58,6 +58,7 @@ def checkpoint_of(
     thresholds: Mapping[str, Sequence[float]] | None = None,
     zero_shot: ZeroShotSettings | None = None,
     word_rules: Mapping[str, WordRule] | None = None,
+    learnt: frozenset[str] = frozenset(),
 ) -> Checkpoint:
     """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
 
@@ -74,6 +75,7 @@ def checkpoint_of(
         thresholds: of labels, by head.
         zero_shot: by which way it labels, if known.
         word_rules: how texts are cut for each token head, if it is not as treebanks do.
+        learnt: digests of the texts that `fit` has taught it.
 
     Raises:
         InputTypeError: a model that is not ours.
@@ -119,6 +121,7 @@ def checkpoint_of(
         sentence=sentence,
         family=family,
         zero_shot=zero_shot,
+        learnt=learnt,
     )
 
 

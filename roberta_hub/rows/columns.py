@@ -141,7 +141,7 @@ def find_columns(
         >>> find_columns(Table("x.csv", ["review", "Stars"], lambda: enumerate(rows)))
         (('review',), ('Stars',))
     """
-    texts, labels = _given(table, text), _given_labels(table, label)
+    texts, labels = given_texts(table, text), _given_labels(table, label)
     if both := [name for name in labels if name in texts]:
         raise InputError(f"{table.name}: column {both[0]!r} cannot be both text and label")
     if not table.columns:
@@ -180,7 +180,8 @@ def _given_labels(table: Table, label: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _given(table: Table, text: Any) -> tuple[str, ...]:
+def given_texts(table: Table, text: Any) -> tuple[str, ...]:
+    """Return the names of the columns of texts that a caller gives: none, one, or two of pairs."""
     names = () if text is None else (text,) if isinstance(text, str) else text
     if not isinstance(names, (list, tuple)) or len(names) > 2:
         raise InputTypeError(

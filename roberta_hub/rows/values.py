@@ -50,6 +50,22 @@ def value_or_raise(value: T | Fault, where: str) -> T:
     return value
 
 
+def to_python(value: Any) -> Any:
+    """Return what a cell holds as Python's own value: numpy's scalars and arrays, sets, tuples.
+
+    Example:
+        >>> to_python({"b", "a"}), to_python((1, 2)), to_python("a, b")
+        (['a', 'b'], [1, 2], 'a, b')
+    """
+    if isinstance(value, str):
+        return value
+    if hasattr(type(value), "tolist"):
+        value = value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return list(value) if isinstance(value, tuple) else value
+
+
 def is_missing(value: object) -> bool:
     """Whether a cell is missing: None, any NaN, pandas' NA and NaT, Arrow's null.
 

@@ -12,8 +12,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, path_text, short_repr, text_of
+from roberta_hub.arguments import one_of, path_text, short_repr
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
+from roberta_hub.evaluation.labels import right_labels
+from roberta_hub.evaluation.tasks import LeftOut, check_finite, known_note
 from roberta_hub.hub import load_model
 from roberta_hub.inference.batching import deduplicate
 from roberta_hub.inference.classify import Prediction
@@ -25,6 +27,7 @@ from roberta_hub.rows.columns import (
     PAIR_COLUMNS,
     TEXT_COLUMNS,
     find_columns,
+    given_texts,
     text_columns,
 )
 from roberta_hub.rows.frames import list_of
@@ -47,7 +50,7 @@ def compare(
     table: Any,
     *,
     text: str | Sequence[str] | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     by: str | Sequence[str] = (),
     head: str | None = None,
     verb: Literal["classify", "embed"] | None = None,
@@ -58,8 +61,10 @@ def compare(
 
     Models with a head are compared by their labels: how many flipped; and where the table has the
     right labels, how often each is right, whether the difference could be chance (McNemar's exact
-    test), how well probabilities hold (ECE), and the surest new mistakes. Other models are compared
-    by vectors: how many of a text's nearest texts stayed.
+    test), how well probabilities hold (ECE), and the surest new mistakes. Where a text may have
+    several labels, an answer is right if all of them are. Other models are compared by vectors: how
+    many of a text's nearest texts stayed. Rows without a text, or without a label where the others
+    have one, are left out.
 
     Args:
         old: a model, or its name or path.
@@ -67,8 +72,9 @@ def compare(
         table: a path to CSV, TSV, JSONL or Parquet; a data frame, a dict of columns, a list of
             dicts.
         text: the column of the texts, or two of pairs; None: found by its name, or the only one.
-        label: the column of the right labels; None: the one column with a name such as "label";
-            where there is none, answers are compared with each other alone.
+        label: the column of the right labels, or several columns of 0 and 1; None: the one column
+            with a name such as "label"; where there is none, answers are compared with each other
+            alone.
         by: a column, or several, whose values are slices of the table that are judged by
             themselves.
         head: of both models; None: each model's own.
@@ -81,8 +87,8 @@ def compare(
         notebook draws it.
 
     Raises:
-        InputError: a row without a text or label; right labels that neither model knows; a head
-            that answers with a number; a model with NaN among its weights.
+        InputError: no row that can be compared; right labels that neither model knows; a head that
+            answers with a number; a model with NaN among its weights or answers.
         UnknownNameError: a column or head that is not there.
 
     Example:
@@ -98,11 +104,14 @@ def compare(
     models = [_loaded(old), _loaded(new)]
     for name, model in zip(names, models, strict=True):
         check_weights(model.model, name)
-    rows = _read(table_of(table, header=header), text, label, by)
+    source = table_of(table, header=header)
+    columns = _columns(source, text, label, by)
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):
-        return _by_vectors(names, models, rows, truncate)
-    return _by_labels(names, models, rows, head, truncate)
+        return _by_vectors(names, models, _read(source, columns, None), truncate)
+    heads = [_head(name, model, head) for name, model in zip(names, models, strict=True)]
+    rows = _read(source, columns, _Known.of(models, heads))
+    return _by_labels(names, models, heads, rows, truncate)
 
 
 def _loaded(model: RobertaHubInterface | str | os.PathLike[str]) -> RobertaHubInterface:
@@ -121,32 +130,78 @@ class _Rows:
     table: str
     texts: list[Text]
     where: list[str]
-    labels: list[str] | None
-    """Right ones; None: the table has none."""
+    labels: list[set[str]] | None
+    """Right ones of each text; None: the table has none, or they are not asked for."""
     slices: dict[str, list[int]]
     """Numbers of the rows of each slice."""
+    notes: tuple[str, ...]
+    """What was left out."""
 
 
-def _read(table: Table, text: Any, label: str | None, by: str | Sequence[str]) -> _Rows:
-    slices_by = [by] if isinstance(by, str) else list_of(by, "by")
-    for column in slices_by:
+@dataclass(frozen=True)
+class _Columns:
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+    """Of the right ones; empty: the table has none."""
+    slices: list[str]
+
+
+def _columns(table: Table, text: Any, label: Any, by: str | Sequence[str]) -> _Columns:
+    slices = [by] if isinstance(by, str) else list_of(by, "by")
+    for column in slices:
         table.check(column)
-    label = _label_column(table, slices_by) if label is None else text_of("label", label)
-    columns = _text_columns(table, text) if label is None else find_columns(table, text, label)[0]
+    label = _label_column(table, slices) if label is None else label
+    if label is None:
+        return _Columns(_text_columns(table, text), (), slices)
+    return _Columns(*find_columns(table, text, label), slices)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the labels of a table may be."""
+
+    labels: set[str]
+    """Of both models' heads."""
+    several: bool
+    """Whether a head gives a text several."""
+
+    @classmethod
+    def of(cls, models: Sequence[RobertaHubInterface], heads: Sequence[str]) -> _Known:
+        both = list(zip(models, heads, strict=True))
+        labels = {label for model, head in both for label in model.head_labels(head)}
+        return cls(labels, any(model.kinds.get(head) == "multi_label" for model, head in both))
+
+
+def _read(table: Table, columns: _Columns, known: _Known | None) -> _Rows:
+    """Read the rows as `evaluate` does; without `known` no labels are asked for."""
+    judged = known is not None and bool(columns.labels)
     texts: list[Text] = []
-    where, labels = [], []
+    where: list[str] = []
+    labels: list[set[str]] = []
     slices: dict[str, list[int]] = {}
-    for number, row in enumerate(table.rows()):
-        parts = tuple(row.text(column) for column in columns)
-        texts.append(parts[0] if len(parts) == 1 else parts)
+    left = LeftOut()
+    for row in table.rows():
+        found = left.text(row, columns.texts)
+        if found is None:
+            continue
+        if known is not None and judged:
+            several = known.several or len(columns.labels) > 1
+            own = right_labels(row, columns.labels, known.labels, several)
+            if own is None:
+                left.add("label")
+                continue
+            if odd := [name for name in own if name not in known.labels]:
+                raise InputError(
+                    f"{table.name} has the label {short_repr(odd[0])}, which neither model knows; "
+                    f"they have {', '.join(sorted(known.labels))[:300]}"
+                )
+            labels.append({*own})
+        for column in columns.slices:
+            slices.setdefault(f"{column} = {row.values.get(column)}", []).append(len(texts))
+        texts.append(found)
         where.append(row.where)
-        if label is not None:
-            labels.append(str(row.value(label)))
-        for column in slices_by:
-            slices.setdefault(f"{column} = {row.values.get(column)}", []).append(number)
-    if not texts:
-        raise InputError(f"{table.name} has no rows to compare on")
-    return _Rows(table.name, texts, where, labels if label is not None else None, slices)
+    left.check(texts, table.name)
+    return _Rows(table.name, texts, where, labels if judged else None, slices, left.notes())
 
 
 def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:
@@ -162,7 +217,7 @@ def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:
 
 def _text_columns(table: Table, text: Any) -> tuple[str, ...]:
     """The columns of the texts of a table without labels."""
-    given = (text,) if isinstance(text, str) else tuple(text or ())
+    given = given_texts(table, text)
     pairs = [pair for pair in PAIR_COLUMNS if {*pair} <= {*table.columns}]
     named = [name for name in TEXT_COLUMNS if name in table.columns]
     if not given and pairs:
@@ -178,23 +233,17 @@ def _text_columns(table: Table, text: Any) -> tuple[str, ...]:
 def _by_labels(
     names: Sequence[str],
     models: Sequence[RobertaHubInterface],
+    heads: Sequence[str],
     rows: _Rows,
-    head: str | None,
     truncate: bool,
 ) -> Comparison:
     answers = []
-    for name, model in zip(names, models, strict=True):
-        own = model._heads.find(head, "classification", "compare")
-        if len(model.head_labels(own)) < 2 or model.kinds.get(own) == "regression":
-            raise InputError(
-                f"head {own!r} of {short_repr(name)} gives a number, and compare takes labels",
-                remedy=Remedy("verb='embed' compares vectors", "--verb embed compares vectors"),
-            )
+    for name, model, head in zip(names, models, heads, strict=True):
         with _named(name):
-            answers.append(model.classify(rows.texts, own, truncate=truncate, progress=False))
+            own = model.classify(rows.texts, head, truncate=truncate, progress=False)
+            check_finite([sum(answer.scores.values()) for answer in own], rows.where)
+        answers.append(own)
     old, new = answers
-    if rows.labels is not None:
-        _check_labels(rows, old + new)
     given = [[_given(answer) for answer in answers] for answers in (old, new)]
     flipped = [a != b for a, b in zip(*given, strict=True)]
     parts = {"all rows": list(range(len(rows.texts))), **rows.slices}
@@ -204,10 +253,10 @@ def _by_labels(
         Changed(
             rows.texts[i],
             rows.where[i],
-            given[0][i],
-            given[1][i],
+            _written(given[0][i]),
+            _written(given[1][i]),
             new[i].score,
-            None if rows.labels is None else rows.labels[i],
+            None if rows.labels is None else _written(rows.labels[i]),
         )
         for i in range(len(rows.texts))
         if flipped[i] and (right is None or (right[0][i] and not right[1][i]))
@@ -220,29 +269,52 @@ def _by_labels(
         slices[0],
         tuple(slices[1:]),
         tuple(sorted(changed, key=lambda one: -one.score)),
+        notes=(*rows.notes, *_known_by(names, models, rows)),
     )
 
 
-def _given(answer: Prediction) -> str:
+def _head(name: str, model: RobertaHubInterface, head: str | None) -> str:
+    """Find the head that is compared, which gives labels."""
+    own = model._heads.find(head, "classification", "compare")
+    if len(model.head_labels(own)) < 2 or model.kinds.get(own) == "regression":
+        raise InputError(
+            f"head {own!r} of {short_repr(name)} gives a number, and compare takes labels",
+            remedy=Remedy("verb='embed' compares vectors", "--verb embed compares vectors"),
+        )
+    return own
+
+
+def _known_by(
+    names: Sequence[str], models: Sequence[RobertaHubInterface], rows: _Rows
+) -> tuple[str, ...]:
+    """Note the rows that `fit` has taught one of the models."""
+    both = zip(names, models, strict=True)
+    return tuple(note for n, m in both for note in known_note(n, rows.texts, m.learnt))
+
+
+def _given(answer: Prediction) -> set[str]:
     """The label of an answer; of several labels all that apply."""
-    return answer.label if answer.labels is None else ", ".join(sorted(answer.labels))
+    return {answer.label} if answer.labels is None else {*answer.labels}
 
 
-def _right(labels: Sequence[str], given: Sequence[str]) -> list[bool]:
+def _written(labels: set[str]) -> str:
+    return ", ".join(sorted(labels)) or "no label"
+
+
+def _right(labels: Sequence[set[str]], given: Sequence[set[str]]) -> list[bool]:
     return [label == own for label, own in zip(labels, given, strict=True)]
 
 
-def _check_labels(rows: _Rows, answers: Sequence[Prediction]) -> None:
-    """Refuse a table whose labels are in no model's language."""
-    assert rows.labels is not None
-    known = {label for answer in answers for label in answer.scores}
-    if answers[0].labels is not None:
-        return
-    if unknown := [label for label in dict.fromkeys(rows.labels) if label not in known]:
-        raise InputError(
-            f"{rows.table} has the label {short_repr(unknown[0])}, which neither model knows; they "
-            f"have {', '.join(sorted(known))[:300]}"
-        )
+def _calibration(
+    answers: Sequence[Prediction], labels: Sequence[set[str]], right: Sequence[bool]
+) -> float:
+    """The expected calibration error of answers; of several labels that of each label of each."""
+    scores = [answer.score for answer in answers]
+    if any(answer.labels is not None for answer in answers):
+        pairs = list(zip(answers, labels, strict=True))
+        scores = [p for answer, _ in pairs for p in answer.scores.values()]
+        right = [name in own for answer, own in pairs for name in answer.scores]
+    return calibration_error(reliability_bins(scores, right))
 
 
 def _slice(
@@ -262,7 +334,7 @@ def _slice(
     only_old = sum(a and not b for a, b in zip(was, is_now, strict=True))
     only_new = sum(b and not a for a, b in zip(was, is_now, strict=True))
     errors = [
-        calibration_error(reliability_bins([answers[i].score for i in own], right))
+        _calibration([answers[i] for i in own], [labels[i] for i in own], right)
         for answers, right in ((old, was), (new, is_now))
     ]
     accuracies = sum(was) / count, sum(is_now) / count
@@ -311,6 +383,7 @@ def _by_vectors(
     for name, model in zip(names, models, strict=True):
         with _named(name):
             vectors = model.embed(texts, truncate=truncate, progress=False)
+            check_finite(vectors.abs().amax(1).tolist(), [rows.where[i] for i in firsts])
         settings = model.sentence or SentenceSettings()
         near.append(neighbours(vectors, settings.similarity))
     kept = [len({*a} & {*b}) / len(a) for a, b in zip(near[0], near[1], strict=True)]
@@ -339,6 +412,7 @@ def _by_vectors(
         slices[0],
         tuple(slices[1:]),
         tuple(sorted(changed, key=lambda one: -one.score)),
+        notes=rows.notes,
     )
 
 

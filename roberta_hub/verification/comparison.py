@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
-from roberta_hub.show.markdown import code
+from roberta_hub.show.markdown import code, inline
 from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.show.sheet import Picture
 from roberta_hub.terminal import width_of
@@ -82,6 +82,8 @@ class Comparison:
     mistakes: tuple[Changed, ...]
     """Rows that the old model answers rightly and the new one does not, the surest first; without
     right labels, all rows that flipped; of vectors, rows whose neighbours changed most."""
+    notes: tuple[str, ...] = ()
+    """What was left out, and which rows a model knows."""
 
     @property
     def changed(self) -> float:
@@ -116,7 +118,7 @@ class Comparison:
         shown = self.mistakes[:SHOWN]
         if shown:
             lines += [self._shown_as(), *(f"  {_said(self.verb, one)}" for one in shown)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
     def _headline(self) -> str:
         whole = self.whole
@@ -162,6 +164,7 @@ class Comparison:
         if self.mistakes:
             lines += ["", self._shown_as(), ""]
             lines += [f"- {code(_said(self.verb, one))}" for one in self.mistakes[:SHOWN]]
+        lines += ["", *(f"- {inline(note)}" for note in self.notes)] if self.notes else []
         return "\n".join(lines)
 
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
@@ -185,6 +188,7 @@ class Comparison:
             parts.append(Note(self._shown_as()))
             shown = self.mistakes[:SHOWN]
             parts.append(Facts([(one.where, _change(self.verb, one)) for one in shown]))
+        parts += [Note(note) for note in self.notes]
         return Display(f"{self.new} beside {self.old}", parts, self.to_dict())
 
     def _repr_html_(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from small_models import copied, small_roberta
-from task_files import conll, squad, write_jsonl
+from task_files import conll, rows_of, squad, write_jsonl
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface, evaluate
@@ -114,6 +115,87 @@ UNKNOWN = {
     "empty.txt": "",
     "page.html": "<p>one two</p>\n",
 }
+
+
+def test_integer_labels_of_pairs_are_mapped_and_not_measured_as_scores() -> None:
+    """SNLI's numbers, whose -1 nobody labelled."""
+    names = ("contradiction", "neutral", "entailment")
+    roberta = small_roberta(heads={"mnli": 3}, labels={"mnli": names})
+    table = {
+        "premise": ["A dog ran.", "It rains.", "Goal!"],
+        "hypothesis": ["An animal moved.", "It is dry.", "He scored."],
+        "label": [0, 2, 1],
+    }
+    labels = {"0": "entailment", "1": "neutral", "2": "contradiction"}
+    said = {**table, "label": [labels[str(number)] for number in table["label"]]}
+    found: Any = evaluate(roberta, table, labels=labels)
+    assert found.kind == "labels" and found.numbers == evaluate(roberta, said).numbers
+    odd = {**table, "label": [0, -1, 1]}
+    with pytest.raises(
+        InputError, match=r"does not know: '-1' \(1\); .*; -1 mostly means that nob"
+    ):
+        evaluate(roberta, odd, labels=labels)
+    kept = [{name: odd[name][i] for name in odd} for i in (0, 2)]
+    assert evaluate(roberta, kept, labels=labels).kind == "labels"
+    assert evaluate(roberta, odd).kind == "scores"  # as the guide says of pairs with numbers
+    with pytest.raises(InputError, match="labels means nothing to a task of the kind 'scores'"):
+        evaluate(roberta, table, labels=labels, kind="scores")
+
+
+@pytest.mark.parametrize(
+    "form", ["list", "columns", "pandas", "nested", "csv", "jsonl", "datasets"]
+)
+def test_questions_in_memory_are_measured_as_those_of_a_file(
+    model: RobertaHubInterface, tmp_path: Path, form: str
+) -> None:
+    questions = squad(tmp_path / "dev.json", [["London"], ["1843", "in 1843"], ["Ada"]])
+    wanted: Any = evaluate(model, tmp_path / "dev.json")
+    rows = rows_of(questions)
+    task: Any = rows
+    if form == "columns":
+        task = {name: [row[name] for row in rows] for name in rows[0]}
+    elif form in ("pandas", "nested"):
+        pandas = pytest.importorskip("pandas")
+        task = pandas.DataFrame(rows)
+        if form == "nested":  # as Parquet comes back
+            numpy = pytest.importorskip("numpy")
+            task["answers"] = [
+                {name: numpy.array(own) for name, own in cell.items()} for cell in task["answers"]
+            ]
+    elif form == "datasets":
+        task = pytest.importorskip("datasets").Dataset.from_list(rows)
+    elif form in ("jsonl", "csv"):
+        task = write_jsonl(tmp_path / "q.jsonl", rows)
+    if form == "csv":
+        task = tmp_path / "q.csv"
+        wanted = evaluate(
+            model,
+            write_jsonl(
+                tmp_path / "one.jsonl",
+                [{**row, "answers": row["answers"]["text"][0]} for row in rows],
+            ),
+        )
+        with open(task, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["question", "context", "answers"])
+            writer.writerows(
+                [row["question"], row["context"], row["answers"]["text"][0]] for row in rows
+            )
+    found: Any = evaluate(model, task)
+    assert (found.kind, found.numbers, found.rows) == ("answers", wanted.numbers, 3)
+    assert evaluate(model, task, kind="answers").numbers == wanted.numbers  # type: ignore[union-attr]
+
+
+def test_questions_that_cannot_be_read(model: RobertaHubInterface) -> None:
+    row = {"question": "Who?", "context": "Ada wrote.", "answers": "Bob"}
+    with pytest.raises(InputError, match=r"task:1: answer 'Bob' does not stand at character -1"):
+        evaluate(model, [row])
+    with pytest.raises(InputError, match=r"task:1: nothing in the column 'answers'"):
+        evaluate(model, [{**row, "answers": None}])
+    with pytest.raises(UnknownNameError, match=r"task has no column 'question'"):
+        evaluate(model, [{"text": "Who?"}], kind="answers")
+    unanswerable: Any = evaluate(model, [row | {"answers": "Ada"}, row | {"answers": ""}])
+    assert unanswerable.how.endswith("SQuAD 2.0")
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

@@ -64,6 +64,7 @@ STAIRS = {
     ("rows", "extras"),
     ("rows", "terminal"),
     ("shell", "ui"),
+    ("verification", "evaluation"),
 }
 """Imports within a floor."""
 DOORS = {

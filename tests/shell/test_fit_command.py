@@ -54,6 +54,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.system
+def test_likely_wrong_labels_are_shown(run: Run, folder: Path) -> None:
+    rows = list(csv.reader((folder / "reviews.csv").open(newline="")))
+    for i in (5, 30):  # behind the header: lines 6 and 31
+        rows[i][2] = {"good": "bad", "bad": "good"}[rows[i][2]]
+    with (folder / "reviews.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    status, printed, _ = run("fit", "reviews.csv", "--label", "verdict", "--minutes", "0.01")
+    assert status == 0 and "labels that are likely wrong (" in printed
+    assert f"reviews.csv:6: {rows[5][2]}, more likely " in printed
+    assert printed.index("likely wrong") < printed.index("The model is in mine")
+    card = (folder / "mine/README.md").read_text()
+    assert "## Labels that are likely wrong" in card and "reviews.csv:6: " in card
+
+
+@pytest.mark.system
 def test_from_a_table_to_an_answer(run: Run, model: Path, folder: Path) -> None:
     options = ("--label", "verdict", "-m", model, "--epochs", 12)
     status, printed, error = run("fit", "reviews.csv", *options)

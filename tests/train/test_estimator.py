@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import random
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,62 @@ def test_options_are_checked_by_fit_and_not_before(base: Path) -> None:
         mine.fit(["a", "b"], [0, 1])
     with pytest.raises(InputError, match="learning_rate is -1"):
         mine.set_params(epochs=1).fit(["a", "b"], [0, 1])
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("default")
+def test_texts_that_are_cut_are_counted_once(base: Path) -> None:
+    texts, words = sentences(24)
+    long = [texts[0] + " word" * 60, *texts[1:5], texts[5] + " word" * 60]
+    options = {"model": str(base), "progress": False, "epochs": 1, "max_length": 20}
+    with pytest.warns(UserWarning, match="2 of 24 texts have more than 20 tokens and are cut whi"):
+        mine = RobertaClassifier(**options).fit([*long, *texts[6:]], words)
+    with pytest.warns(UserWarning, match="2 of 6 texts have more than 48 tokens and were cut") as s:
+        assert len(mine.predict(long)) == 6
+    assert len(s) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        mine.predict_proba(long)
+        mine.score(long, words[:6])
+    with pytest.warns(UserWarning, match="2 of 24 texts have more than 20 tokens"):
+        mine.fit([*long, *texts[6:]], words)
+    with pytest.warns(UserWarning, match="2 of 6 texts have more than 48 tokens and were cut"):
+        mine.predict(long)  # another model, and another note
+
+
+@pytest.mark.system
+def test_truncate_false_cuts_nothing(base: Path) -> None:
+    texts, words = sentences(24)
+    long = [*texts[:3], texts[3] + " word" * 60]
+    strict = made(base, truncate=False)
+    assert "truncate" in inspect.signature(RobertaClassifier).parameters
+    assert strict.get_params()["truncate"] is False and "truncate=False" in repr(strict)
+    with pytest.raises(InputError, match=r"X\[3\]: too long to be learnt: more than 48 tokens; tr"):
+        strict.fit([*long, *texts[4:]], words)
+    assert not hasattr(strict, "model_")
+    with pytest.raises(InputError, match=r"X\[0\]: too long .* max_length=\.\.\. reads up to 48"):
+        made(base, truncate=False, max_length=6).fit(texts, words)
+    strict.fit(texts, words)
+    for ask in (strict.predict, strict.predict_proba, strict.predict_log_proba):
+        with pytest.raises(InputError, match=r"X\[3\]: too long: .* tokens > 48"):
+            ask(long)
+    with pytest.raises(InputError, match=r"X\[3\]: too long"):
+        strict.score(long, words[:4])
+    assert len(strict.set_params(truncate=True).predict(long)) == 4
+    with pytest.raises(InputTypeError, match="truncate is 'no'"):
+        made(base, truncate="no").fit(texts, words)
+
+
+@pytest.mark.system
+def test_cross_validation_goes_on_with_long_texts(base: Path) -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    texts, words = sentences(24)
+    texts[2] += " word" * 60
+    assert len(selection.cross_val_score(made(base), texts, words, cv=2)) == 2
+    for_all = selection.cross_val_score(
+        made(base, truncate=False), texts, words, cv=2, error_score=-1.0
+    )
+    assert for_all.tolist() == [-1.0, -1.0]  # one learns the long text, and one is asked about it
 
 
 def test_words_of_habit_are_answered() -> None:

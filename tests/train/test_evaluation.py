@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -210,28 +212,82 @@ def numbers(wanted: Sequence[float], answered: Sequence[float]) -> Scores:
     return compute_scores("regression", rows, answers, {repr(v): 1 for v in wanted})
 
 
-def test_a_regression_is_beside_the_mean() -> None:
+def test_a_regression_is_beside_the_median() -> None:
     draw = random.Random(1)
     wanted = [draw.gauss(10, 3) for _ in range(100)]
     near = numbers(wanted, [value + draw.gauss(0, 1) for value in wanted])
     assert near.conclusions == (f"better than {near.guess}",)
     assert near.interval[0] < near.numbers["mean error"] < near.interval[1] < near.simplest
-    mean = sum(wanted) / len(wanted)
-    blind = numbers(wanted, [mean] * 100)
+    blind = numbers(wanted, [sum(wanted) / len(wanted)] * 100)
     assert blind.conclusions == (f"not better than {blind.guess}",)
     assert set(blind.numbers) == {"mean error"}  # a constant has no correlation
+    skewed = [1.0] * 60 + [100.0] * 40  # whose mean is 40.6
+    constant = numbers(skewed, [1.0] * 100)
+    assert constant.guess == "always the median, 1"
+    assert constant.simplest == constant.numbers["mean error"] == pytest.approx(39.6)
+    assert constant.conclusions == ("not better than always the median, 1",)
 
 
 def test_a_constant_multi_label_answer_is_no_better_than_its_label() -> None:
-    rows = [LabelledText(f"{i}", ("a",) if i % 2 else ("b", "c"), "") for i in range(60)]
+    rows = [LabelledText(f"{i}", ("a",) if i % 4 else ("b", "c"), "") for i in range(60)]
     answers = [Prediction.of(["a", "b", "c"], [0.9, 0.2, 0.1], [0.5] * 3)] * 60
-    found = compute_scores("multi_label", rows, answers, {"a": 30, "b": 29, "c": 29})
+    found = compute_scores("multi_label", rows, answers, {"a": 45, "b": 15, "c": 15})
     assert found.guess == "always 'a'" and found.numbers["micro-F1"] == found.simplest
     assert found.conclusions == (
         "not better than always 'a'",
-        "no b was found (0 of 30)",
-        "no c was found (0 of 30)",
+        "no b was found (0 of 15)",
+        "no c was found (0 of 15)",
     )
+
+
+def several(rows: Sequence[Sequence[str]], answered: Sequence[Sequence[str]]) -> Scores:
+    """Rows of several labels of "abcdef", and answers that give some of them."""
+    texts = [LabelledText(f"{i}", tuple(own), "") for i, own in enumerate(rows)]
+    answers = [
+        Prediction.of("abcdef", [0.9 if name in own else 0.1 for name in "abcdef"], [0.5] * 6)
+        for own in answered
+    ]
+    learnt = {name: sum(name in own for own in rows) for name in "abcdef"}
+    return compute_scores("multi_label", texts, answers, learnt)
+
+
+def test_the_baseline_of_several_labels_is_the_best_constant_set() -> None:
+    """Every set of labels is tried, and none reaches more than the one that is named."""
+    draw = random.Random(6)
+    for likely in ((0.9, 0.5, 0.5, 0.3, 0.1, 0.0), (0.2,) * 6, (0.6, 0.6, 0.05, 0.05, 0.05, 0.05)):
+        rows = [
+            [name for name, p in zip("abcdef", likely, strict=True) if draw.random() < p]
+            for _ in range(40)
+        ]
+        found = several(rows, rows)
+        reached = {
+            subset: several(rows, [subset] * 40).numbers["micro-F1"]
+            for size in range(1, 7)
+            for subset in itertools.combinations("abcdef", size)
+        }
+        assert found.simplest == pytest.approx(max(reached.values()))
+        best = max(reached, key=lambda subset: reached[subset])
+        if len(best) <= 4:
+            assert sorted(re.findall("'(.)'", found.guess)) == sorted(best)
+
+
+def test_labels_drawn_by_chance_are_not_better_than_the_best_constant_set() -> None:
+    better = 0
+    for seed in range(40):
+        draw = random.Random(seed)
+        rows, answered = (
+            [[name for name in "abc" if draw.random() < 0.6] for _ in range(120)] for _ in (0, 1)
+        )
+        found = several(rows, answered)
+        assert re.match(r"always '[abc]', '[abc]' and '[abc]'$", found.guess)
+        better += found.conclusions[0].startswith("better")
+    assert not better
+    assert several(rows, rows).conclusions[0] == f"better than {found.guess}"
+
+
+def test_a_long_constant_set_is_written_short() -> None:
+    rows = [list("abcdef")] * 30
+    assert several(rows, rows).guess == "always 'a', 'b', 'c', 'd' and 2 other labels"
 
 
 def test_each_judged_row_is_kept_with_its_answer() -> None:

@@ -488,7 +488,7 @@ def test_a_regression_answers_in_the_tables_numbers(lively: Path, tmp_path: Path
     assert scores.interval[0] < scores.numbers["mean error"] < scores.simplest / 2
     lines = scores.summary().splitlines()
     assert lines[0].startswith("mean error ")
-    assert "; always the mean, " in scores.headline() and "largest errors:" in lines
+    assert "; always the median, " in scores.headline() and "largest errors:" in lines
 
 
 @pytest.mark.system
@@ -525,7 +525,7 @@ def test_rare_labels_are_learnt_and_not_all_denied(lively: Path, tmp_path: Path)
     examples = read_examples(remarks(600, 1), valid=remarks(100, 2))
     done = prepare_classifier(examples, model=lively, output=tmp_path / "mine").train(False)
     scores = done.fitted.scores
-    assert scores.numbers["micro-F1"] > 0.6 > 0.2 > scores.simplest
+    assert scores.numbers["micro-F1"] > 0.6 > 0.25 > scores.simplest
 
 
 @pytest.mark.system

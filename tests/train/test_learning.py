@@ -83,8 +83,10 @@ def test_a_head_with_the_tables_labels_is_found() -> None:
     assert found(roberta, pairs(12, (*MNLI[:2], "contradicts"))) is None
     assert found(roberta, [{"text": r["premise"], "label": r["label"]} for r in rows]) is None
     assert found(roberta, [{**row, "label": [row["label"]]} for row in rows]) is None
-    roberta.default_head = None
-    assert found(roberta, rows) is None and found(plain(), rows) is None
+    roberta.default_head = None  # a head is known by its inputs and labels
+    assert found(roberta, rows) == "mnli" and found(plain(), rows) is None
+    del roberta.inputs["mnli"]
+    assert found(roberta, rows) is None
 
 
 @pytest.mark.parametrize("run", [nothing, ruin])

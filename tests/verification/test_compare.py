@@ -154,6 +154,107 @@ def test_without_right_labels_flips_are_counted(
     assert not found.worse and len(found.mistakes) == round(found.changed * len(TEXTS))
 
 
+# ---- right labels, as `fit` learns them ----
+
+
+def tagged_pair() -> tuple[RobertaHubInterface, RobertaHubInterface, list[set[str]]]:
+    """Two heads of several labels, and what the old one answers."""
+    old = small_roberta(heads={"topic": 3}, labels={"topic": ("a", "b", "c")})
+    old.kinds["topic"] = "multi_label"
+    logits = old.model.classification_heads["topic"].out_proj
+    with torch.no_grad():
+        before = old.predict_proba(TEXTS).logit().median(0).values
+        logits.bias -= before  # half of the texts have each label
+    new = copied(old)
+    with torch.no_grad():
+        new.model.classification_heads["topic"].out_proj.bias[2] -= 1.0
+    return old, new, [{*(found.labels or ())} for found in old.classify(TEXTS)]
+
+
+@pytest.mark.parametrize("form", ["list", "text of a list", "separator", "columns"])
+def test_several_labels_are_right_where_all_are(form: str) -> None:
+    old, new, right = tagged_pair()
+    assert len(set(map(frozenset, right))) > 2
+    table: dict[str, Any] = {"text": TEXTS, "label": [sorted(own) for own in right]}
+    options: dict[str, Any] = {}
+    if form == "text of a list":
+        table["label"] = [str(own) for own in table["label"]]
+    elif form == "separator":
+        table["label"] = ["; ".join(own) for own in table["label"]]
+    elif form == "columns":
+        del table["label"]
+        table |= {name: [int(name in own) for own in right] for name in "abc"}
+        options["label"] = ["a", "b", "c"]
+    found = roberta_hub.compare(old, new, table, **options)
+    kept = [i for i, own in enumerate(right) if own or form != "separator"]  # "" is no label
+    after = [{*(one.labels or ())} for one in new.classify(TEXTS)]
+    share = sum(after[i] == right[i] for i in kept) / len(kept)
+    assert found.whole.rows == len(kept) and found.whole.accuracy == (1.0, share) and share < 1
+    assert found.whole.only == (len(kept) - round(share * len(kept)), 0)
+    flat = [
+        (p, name in right[i]) for i in kept for name, p in new.classify(TEXTS)[i].scores.items()
+    ]
+    assert found.whole.calibration is not None
+    assert found.whole.calibration[1] == pytest.approx(ece(*map(list, zip(*flat, strict=True))))
+    for wrong in found.mistakes:
+        i = TEXTS.index(str(wrong.text))
+        assert wrong.right == wrong.old == (", ".join(sorted(right[i])) or "no label")
+
+
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        (("false", "true"), [True, False]),
+        (("0", "1"), [1.0, 0.0]),
+        (("0", "1"), [1, 0]),
+        (("art", "sport"), [" sport ", "art"]),
+    ],
+)
+def test_labels_are_read_as_fit_learns_them(names: tuple[str, str], cells: list[Any]) -> None:
+    roberta = small_roberta(heads={"topic": 2}, labels={"topic": names})
+    table = {"text": TEXTS, "label": [cells[i % 2] for i in range(len(TEXTS))]}
+    found = roberta_hub.compare(roberta, roberta, table)
+    answers = [names.index(one.label) for one in roberta.classify(TEXTS)]
+    share = sum(a == 1 - i % 2 for i, a in enumerate(answers)) / len(TEXTS)
+    assert found.whole.accuracy == (share, share)
+    measured: Any = roberta_hub.evaluate(roberta, table)
+    assert measured["accuracy"] == share
+
+
+def test_rows_without_a_label_are_left_out_as_evaluate_does(
+    old: RobertaHubInterface, new: RobertaHubInterface, table: dict[str, list[str]]
+) -> None:
+    gaps: dict[str, list[Any]] = {name: list(column) for name, column in table.items()}
+    gaps["label"][3] = gaps["label"][7] = None
+    gaps["text"][4] = None
+    found = roberta_hub.compare(old, new, gaps, by="length")
+    kept = [i for i in range(len(TEXTS)) if i not in (3, 4, 7)]
+    whole = roberta_hub.compare(
+        old, new, {name: [column[i] for i in kept] for name, column in table.items()}, by="length"
+    )
+    assert found.whole == whole.whole and found.slices == whole.slices
+    assert found.notes == ("left out: 2 rows without a label, 1 row without a text",)
+    assert found.notes[0] in str(found) and found.notes[0] in found.to_markdown()
+    assert found.notes[0] in found._repr_html_()
+    measured: Any = roberta_hub.evaluate(old, gaps)
+    assert measured.notes == found.notes and measured["accuracy"] == whole.whole.accuracy[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("verb", ["classify", "embed"])
+def test_answers_that_are_no_numbers_are_refused(
+    old: RobertaHubInterface, table: dict[str, list[str]], verb: Any
+) -> None:
+    """Finite weights that overflow, as float16 does."""
+    damaged = copied(old)
+    with torch.no_grad():
+        if verb == "classify":
+            damaged.model.classification_heads["topic"].out_proj.weight.fill_(3e38)
+        else:
+            damaged.model.transformer.layers[-1].final_layer_norm.weight.fill_(3e38)
+    with pytest.raises(InputError, match=r"table:1: the model answers with (nan|inf)"):
+        roberta_hub.compare(old, damaged, table, verb=verb)
+
+
 # ---- vectors ----
 
 
@@ -186,8 +287,8 @@ def test_what_cannot_be_compared(
         roberta_hub.compare(old, new, {"text": ["a b"], "label": ["law"]})
     with pytest.raises(InputError, match=r"topic, label could each hold the right labels"):
         roberta_hub.compare(old, new, {"text": ["a b"], "topic": ["art"], "label": ["art"]})
-    with pytest.raises(InputError, match=r"table:2: .*'text'"):
-        roberta_hub.compare(old, new, {"text": ["a b", None], "label": ["art", "art"]})
+    with pytest.raises(InputError, match=r"no rows to judge; left out: 1 row without a text"):
+        roberta_hub.compare(old, new, {"text": [None], "label": ["art"]})
     with pytest.raises(UnknownNameError, match=r"no column 'lenght'; did you mean length"):
         roberta_hub.compare(old, new, table, by="lenght")
     with pytest.raises(InputError, match=r"too long"):

@@ -16,7 +16,9 @@ from decimal import Decimal
 from typing import Any
 
 from roberta_hub.errors import InputError
+from roberta_hub.rows.formats import looks_missing, row_count
 from roberta_hub.terminal import clean
+from roberta_hub.text.learnt import folded
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 
@@ -77,7 +79,7 @@ def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
 
 
 def group_alike(labels: Iterable[str]) -> list[list[str]]:
-    """Group labels that differ only in case or in the spelling of the same characters or number.
+    """Group labels that differ only in case, blanks, or the spelling of a character or number.
 
     Example:
         >>> group_alike(["Good", "bad", "good", "GOOD", "1", "1.0"])
@@ -85,12 +87,94 @@ def group_alike(labels: Iterable[str]) -> list[list[str]]:
     """
     groups: dict[str | float, list[str]] = {}
     for label in sorted(set(labels)):
-        folded = unicodedata.normalize("NFKC", label).casefold()
-        key: str | float = unicodedata.normalize("NFKC", folded)
+        key: str | float = folded(label)
         with suppress(ValueError):
             key = key if math.isnan(float(key)) else float(key)
         groups.setdefault(key, []).append(label)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def missing_note(counts: Mapping[str, int]) -> list[str]:
+    """Note labels that look like a missing value.
+
+    Args:
+        counts: rows of each label.
+
+    Example:
+        >>> missing_note({"good": 7, "N/A": 2})
+        ["2 rows with a label that looks missing ('N/A') are learnt as that class; empty the cell \
+where there is none"]
+    """
+    odd = [label for label in counts if looks_missing(label)]
+    if not odd:
+        return []
+    rows = sum(counts[label] for label in odd)
+    listed = ", ".join(map(repr, odd))
+    return [
+        f"{row_count(rows)} with a label that looks missing ({listed}) "
+        f"{'is' if rows == 1 else 'are'} learnt as that class; empty the cell where there is none"
+    ]
+
+
+RARE_SHARE = 0.1
+"""A label with at most so large a share of another's rows is rare beside it."""
+SHORTEST_MISTYPED = 4
+"""Characters of the shortest labels that are looked at for a typing error."""
+
+
+def mistyped_notes(counts: Mapping[str, int]) -> list[str]:
+    """Note rare labels that are one letter from a frequent one: left out, put in, changed, swapped.
+
+    Args:
+        counts: rows of each label.
+
+    Example:
+        >>> mistyped_notes({"positive": 40, "negative": 40, "postive": 1})
+        ["label 'postive' (1) is one letter from 'positive' (40); if it is a typing error, write \
+them alike"]
+    """
+    near: dict[str, list[str]] = {}
+    names = [name for name in counts if len(name) >= SHORTEST_MISTYPED]
+    for name in names:
+        for part in _shorter(name):
+            near.setdefault(part, []).append(name)
+    found = []
+    for name in names:
+        others = {other for part in _shorter(name) for other in near[part]}
+        likely = [
+            other
+            for other in others
+            if counts[name] <= RARE_SHARE * counts[other] and _one_letter_apart(name, other)
+        ]
+        if likely:
+            other = max(likely, key=lambda one: (counts[one], one))
+            found.append(
+                f"label {name!r} ({counts[name]:,}) is one letter from {other!r} "
+                f"({counts[other]:,}); if it is a typing error, write them alike"
+            )
+    return found
+
+
+def _shorter(name: str) -> set[str]:
+    """Return a label, and what is left of it without one of its letters, in any case."""
+    key = folded(name)
+    return {key, *(key[:i] + key[i + 1 :] for i in range(len(key)))}
+
+
+def _one_letter_apart(one: str, other: str) -> bool:
+    a, b = folded(one), folded(other)
+    start = _shared(a, b)
+    a, b = a[start:], b[start:]
+    end = _shared(a[::-1], b[::-1])
+    a, b = a[: len(a) - end], b[: len(b) - end]
+    swapped = len(a) == 2 and a == b[::-1]
+    return (max(len(a), len(b)) == 1 or swapped) and (a + b).isalpha()  # label_1 is no label_2
+
+
+def _shared(one: str, other: str) -> int:
+    """Count the characters with which both begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
@@ -155,6 +239,8 @@ def _report(counts: Mapping[str, int], names: Sequence[str]) -> None:
     more = f", and {len(counts) - CLASSES_SHOWN} more" if len(counts) > CLASSES_SHOWN else ""
     shown = ", ".join(f"{name} {counts[name]:,}" for name in ordered[:CLASSES_SHOWN])
     logger.info("labels of %s examples: %s%s", f"{sum(counts.values()):,}", shown, more)
+    for note in missing_note(counts):
+        warnings.warn(note, stacklevel=4)
     groups = group_alike({*counts, *names})
     if groups:
         listed = "; ".join(

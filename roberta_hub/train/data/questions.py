@@ -9,8 +9,12 @@ from typing import Any
 
 from roberta_hub.errors import InputError
 from roberta_hub.rows.lines import document
-from roberta_hub.rows.tables import FORMATS, json_row
+from roberta_hub.rows.tables import FORMATS, Row, Table, json_row
+from roberta_hub.rows.values import to_python
 from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
+
+COLUMNS = ("question", "context", "answers")
+"""Of a table of questions."""
 
 
 @dataclass(frozen=True)
@@ -44,24 +48,35 @@ def read_questions(
     if format == "squad" or (format is None and path.suffix == ".json"):
         return nonempty(list(_squad(path)), path)
     check_format(format, ("squad", *FORMATS))
-    names = ("question", "context", "answers")
-    named = column_roles(columns, names, {name: name for name in names})
-    found = []
-    for row in read_rows(path, format):
-        context, question = row.text(named["context"]), row.text(named["question"])
-        given = row.value(named["answers"])
-        if isinstance(given, dict):
-            starts, texts = given.get("answer_start", ()), given.get("text", ())
-            if len(starts) != len(texts):
-                raise row.error(f"{len(texts)} answers and {len(starts)} starts")
-            pairs = list(zip(starts, texts, strict=True))
-        else:
-            texts = given if isinstance(given, list) else [given]
-            pairs = [(context.find(str(text)), str(text)) for text in texts if str(text)]
-        found.append(
-            QuestionExample(question, context, _checked(pairs, context, row.where), row.where)
-        )
-    return nonempty(found, path)
+    named = column_roles(columns, COLUMNS, {name: name for name in COLUMNS})
+    return nonempty([_question(row, named) for row in read_rows(path, format)], path)
+
+
+def table_questions(table: Table) -> list[QuestionExample]:
+    """Read the questions of an open table, whose columns have their own names.
+
+    Args:
+        table: of a file, a frame, a dict of columns or a list of dicts; see `read_questions`.
+
+    Raises:
+        InputError: see `read_questions`.
+    """
+    named = {name: table.check(name) for name in COLUMNS}
+    return nonempty([_question(row, named) for row in table.rows()], table.name)
+
+
+def _question(row: Row, named: Mapping[str, Any]) -> QuestionExample:
+    context, question = row.text(named["context"]), row.text(named["question"])
+    given = to_python(row.value(named["answers"]))
+    if isinstance(given, dict):
+        starts, texts = (to_python(given.get(key, [])) for key in ("answer_start", "text"))
+        if len(starts) != len(texts):
+            raise row.error(f"{len(texts)} answers and {len(starts)} starts")
+        pairs = list(zip(starts, texts, strict=True))
+    else:
+        texts = given if isinstance(given, list) else [given]
+        pairs = [(context.find(str(text)), str(text)) for text in texts if str(text)]
+    return QuestionExample(question, context, _checked(pairs, context, row.where), row.where)
 
 
 def _squad(path: Path) -> Iterator[QuestionExample]:

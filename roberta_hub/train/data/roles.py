@@ -100,7 +100,7 @@ class RowTexts:
                 warnings.warn(note, stacklevel=3)
 
 
-def nonempty(found: list[Example], path: Path) -> list[Example]:
+def nonempty(found: list[Example], path: Path | str) -> list[Example]:
     """Return the examples, or refuse a file that holds none."""
     if not found:
         raise InputError(f"{path}: holds no examples")

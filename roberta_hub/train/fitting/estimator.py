@@ -8,22 +8,26 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from roberta_hub.arguments import short_repr
-from roberta_hub.errors import InputError, Place, UnknownNameError, close_names
+from roberta_hub.arguments import advise, short_repr, switch
+from roberta_hub.errors import InputError, Place, UnknownNameError, close_names, placed
 from roberta_hub.files import write_files
 from roberta_hub.hub import load_model
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.settings import HeadPooling
+from roberta_hub.terminal import clean
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.fit import fit
+from roberta_hub.train.fitting.examples import read_examples
+from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
 from roberta_hub.train.fitting.fitted import Fitted
+from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.target import read_target
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ class RobertaClassifier:
     """
 
     _estimator_type = "classifier"  # scikit-learn before 1.6 asks for it
+    _warned = False
 
     @checked
     def __init__(
@@ -68,6 +73,7 @@ class RobertaClassifier:
         pooling: HeadPooling | None = None,
         trials: int | None = None,
         seed: int = 1,
+        truncate: bool = True,
         progress: bool | None = None,
     ) -> None:
         """Keep the options of a later `fit`, which checks them; see `roberta_hub.fit`.
@@ -85,6 +91,8 @@ class RobertaClassifier:
             pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
             trials: rates and numbers of epochs to try by cross-validation.
             seed: the same rows, model, options and seed give the same classifier.
+            truncate: cut texts that are too long, to learn and to answer, and warn once how many;
+                False: such a text is an error that names it.
             progress: whether to show a bar; None: if a person looks at a terminal.
         """
         self.model = model
@@ -98,6 +106,7 @@ class RobertaClassifier:
         self.pooling = pooling
         self.trials = trials
         self.seed = seed
+        self.truncate = truncate
         self.progress = progress
 
     # ---- learning and answering ----
@@ -118,17 +127,28 @@ class RobertaClassifier:
             RobertaHubError: texts or labels that cannot be learnt; the message says which.
             KeyboardInterrupt: Ctrl-C; no files remain.
         """
-        texts = _texts(X)
+        texts, truncate = _texts(X), switch("truncate", self.truncate)
         columns, target = _columns(texts), read_target(y, len(texts))
-        self.model_ = fit(
+        options = self.get_params()
+        del options["truncate"], options["progress"]
+        examples = read_examples(
             {**columns, "label": target.labels},
             text=list(columns),
             label="label",
             task="multi_label" if target.several else "classification",
-            **self.get_params(),
+            valid=options.pop("valid"),
+            seed=self.seed,
         )
+        ready = prepare_classifier(
+            examples, model=options.pop("model"), options=LearningOptions(**options)
+        )
+        if ready.cut and not truncate:
+            raise _too_long(ready)
+        for note in (*examples.notes, *ready.notes):
+            warnings.warn(clean(f"{examples.source}: {note}"), stacklevel=3)
+        self.model_ = ready.train(self.progress)
         self.classes_ = target.classes
-        self._names, self._several = target.names, target.several
+        self._names, self._several, self._warned = target.names, target.several, False
         return self
 
     @property
@@ -142,7 +162,8 @@ class RobertaClassifier:
         """Give each text its most probable class, or a row of 0 and 1 for each label.
 
         Args:
-            X: texts, or pairs as tuples of two. Texts that are too long are cut.
+            X: texts, or pairs as tuples of two. `truncate` says what becomes of those that are too
+                long.
 
         Returns:
             Shape: (n), of the type of `classes_`; of several labels (n, K).
@@ -162,7 +183,7 @@ class RobertaClassifier:
         """Compute the probability of each class, in the order of `classes_`.
 
         Args:
-            X: texts, or pairs as tuples of two. Texts that are too long are cut.
+            X: texts, or pairs as tuples of two; see `predict`.
 
         Returns:
             Shape: (n, K). Rows add up to 1, but where a text may have several labels.
@@ -207,8 +228,20 @@ class RobertaClassifier:
         return sum(right) / len(right)
 
     def _answers(self, X: Texts) -> Sequence[Prediction]:  # noqa: N803
-        model = self._ready()
-        return model.classify(_texts(X), truncate=True, multi_label=self._several, progress=False)
+        model, texts = self._ready(), _texts(X)
+        truncate, several = switch("truncate", self.truncate), self._several
+        with placed(lambda at: Place("X", at.index)):
+            found = model.classify(texts, truncate=truncate, multi_label=several, progress=False)
+        if truncate and not self._warned:
+            most = model.max_positions
+            cut = sum(len(ids) > most for ids in model.tokenizer.encode_batch(texts))
+            if cut:
+                self._warned = True
+                advise(
+                    f"{cut:,} of {len(texts):,} texts have more than {most} tokens and were cut; "
+                    "truncate=False makes them an error"
+                )
+        return found
 
     def _ready(self) -> RobertaHubInterface:
         if not self.__sklearn_is_fitted__():
@@ -303,6 +336,17 @@ def _columns(texts: Sequence[Text]) -> dict[str, list[str]]:
                 place=Place("X", i),
             )
     return {f"text{k + 1}": [part[k] for part in parts] for k in range(width)}
+
+
+def _too_long(ready: ReadyClassifier) -> InputError:
+    """Make the error of the first text that would be cut while the model learns."""
+    table, _, row = ready.cut[0].rpartition(":")
+    most = ready.roberta.max_positions
+    more = f", or max_length=... reads up to {most}" if ready.limit < most else ""
+    return InputError(
+        f"too long to be learnt: more than {ready.limit} tokens; truncate=True cuts it{more}",
+        place=Place("X", int(row) - 1) if table == "table" else ready.cut[0],
+    )
 
 
 def _refuse_unfitted() -> NoReturn:

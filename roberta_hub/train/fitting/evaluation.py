@@ -1,7 +1,9 @@
-"""Evaluates answers on held-out rows, and compares them with the simplest baseline."""
+"""Evaluates answers on held-out rows, and compares them with the best constant answer."""
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -27,6 +29,8 @@ MISTAKES_KEPT = 5
 """How many of the surest mistakes are kept."""
 IMBALANCE_RATIO = 3
 """Where the largest class has so many times the rows of the smallest, each has its recall."""
+LABELS_LISTED = 4
+"""Labels of a constant answer that are named."""
 FEW_JUDGED_ROWS = 30
 """Fewer judged rows tell a model that is a little better from one that is not at most by luck."""
 LOW_RECALL = 0.5
@@ -47,14 +51,14 @@ def compute_scores(
     balanced: bool = False,
     optimism: float = 0.0,
 ) -> Scores:
-    """Measure answers to rows that the model had not learnt when it answered.
+    """Measure answers, beside the constant answer that reaches most on the same rows.
 
     Args:
         task: "classification", "multi_label" or "regression".
         rows: the judged rows, with the right labels.
         answers: one to each row.
         learnt: how many rows that were learnt have each label; of a regression, each number.
-        how: the rows were kept from being learnt.
+        how: the rows were kept from being learnt; "may be known": they were not.
         balanced: whether rare classes were made to count as much as frequent ones.
         optimism: what the best of several ways gains by luck, in the first number's unit; it is
             taken off that number and its interval.
@@ -67,7 +71,7 @@ def compute_scores(
         (1.0, 0.5, "always 'good'")
     """
     if task == "regression":
-        return _regression(rows, [answer.score for answer in answers], learnt, how, optimism)
+        return _regression(rows, [answer.score for answer in answers], how, optimism)
     if task == "multi_label":
         return _multi_label(rows, answers, learnt, how, optimism)
     return _classification(rows, answers, learnt, how, balanced, optimism)
@@ -84,7 +88,7 @@ def _classification(
     wanted = [row.labels[0] for row in rows]
     right = [label == answer.label for label, answer in zip(wanted, answers, strict=True)]
     confusion = Counter((a, b.label) for a, b in zip(wanted, answers, strict=True))
-    common = _most_common(learnt)
+    common = _best_constant(wanted, learnt)
     accuracy = sum(right) / len(rows) - optimism
     better = sum(
         is_right and label != common for label, is_right in zip(wanted, right, strict=True)
@@ -99,6 +103,7 @@ def _classification(
             guess,
             _without(paired_difference_interval(better, worse, len(rows)), optimism),
             len(rows),
+            how,
         ),
         *_never_found(recalls),
     ]
@@ -162,7 +167,7 @@ def _multi_label(
     how: EvaluationKind,
     optimism: float,
 ) -> Scores:
-    common = _most_common(learnt)
+    constant = _best_set(rows, learnt)
     confusion, wrong, exact = Counter[tuple[str, str]](), [], 0
     sums, sure, there = [], [], []
     for row, answer in zip(rows, answers, strict=True):
@@ -171,7 +176,7 @@ def _multi_label(
         own = _label_counts(wanted, given)
         for kind, names in own.items():
             confusion.update((name, kind) for name in names)
-        simple = _label_counts(wanted, {common})
+        simple = _label_counts(wanted, {*constant})
         sums.append([float(len(names)) for names in (*own.values(), *simple.values())])
         for name, p in answer.scores.items():
             sure.append(p)
@@ -180,7 +185,7 @@ def _multi_label(
                 said = (f"not {name}", name) if name in given else (name, f"not {name}")
                 wrong.append(Mistake(row.text, row.where, *said, p if name in given else 1 - p))
     table = torch.tensor(sums)
-    bins, guess = reliability_bins(sure, there), f"always {common!r}"
+    bins, guess = reliability_bins(sure, there), f"always {_listed(constant)}"
     ours, simplest = (float(_f1_of(part)) for part in table.mean(0).view(2, 3))
     between = bootstrap_interval(table, lambda means: _f1_of(means[:, :3]))
     difference = bootstrap_interval(
@@ -205,7 +210,7 @@ def _multi_label(
         simplest=simplest,
         guess=guess,
         conclusions=(
-            compare_with_guess(guess, _without(difference, optimism), len(rows)),
+            compare_with_guess(guess, _without(difference, optimism), len(rows), how),
             *_never_found(recalls),
         ),
         recalls=recalls if max(sizes) >= IMBALANCE_RATIO * min(sizes) else {},
@@ -236,17 +241,16 @@ def _f1_of(kinds: Tensor) -> Tensor:
 def _regression(
     rows: Sequence[LabelledText],
     values: Sequence[float],
-    learnt: Mapping[str, int],
     how: EvaluationKind,
     optimism: float,
 ) -> Scores:
     wanted = [float(row.labels[0]) for row in rows]
-    mean = sum(float(name) * n for name, n in learnt.items()) / sum(learnt.values())
+    middle = statistics.median(wanted)  # no other constant has a smaller mean error
     wrong = [
         Mistake(row.text, row.where, f"{right:g}", f"{value:.3g}", abs(value - right))
         for row, right, value in zip(rows, wanted, values, strict=True)
     ]
-    simple = [abs(value - mean) for value in wanted]
+    simple = [abs(value - middle) for value in wanted]
     table = torch.tensor([[m.score, s] for m, s in zip(wrong, simple, strict=True)])
     gain = bootstrap_interval(table, lambda means: means[:, 1] - means[:, 0])
     numbers = {"mean error": sum(m.score for m in wrong) / len(wrong) + optimism}
@@ -256,7 +260,7 @@ def _regression(
     ):
         if found is not None:
             numbers[name] = found
-    guess = f"always the mean, {mean:.3g}"
+    guess = f"always the median, {middle:.3g}"
     return Scores(
         task="regression",
         how=how,
@@ -265,7 +269,7 @@ def _regression(
         interval=_without(bootstrap_interval(table, lambda means: means[:, 0]), -optimism),
         simplest=sum(simple) / len(simple),
         guess=guess,
-        conclusions=(compare_with_guess(guess, _without(gain, optimism), len(rows)),),
+        conclusions=(compare_with_guess(guess, _without(gain, optimism), len(rows), how),),
         recalls={},
         remedy=None,
         confusion={},
@@ -275,8 +279,30 @@ def _regression(
     )
 
 
-def _most_common(learnt: Mapping[str, int]) -> str:
-    return min(learnt, key=lambda name: (-learnt[name], name))
+def _best_constant(wanted: Sequence[str], learnt: Mapping[str, int]) -> str:
+    """Find the class that is right most often where it is always answered."""
+    counts = Counter(wanted)
+    return min(counts, key=lambda name: (-counts[name], -learnt.get(name, 0), name))
+
+
+def _best_set(rows: Sequence[LabelledText], learnt: Mapping[str, int]) -> list[str]:
+    """Find the labels that reach the highest micro-F1 where they are always answered.
+
+    Of all sets of one size the most frequent labels reach most.
+    """
+    counts = Counter(name for row in rows for name in row.labels)
+    names = sorted({*counts, *learnt}, key=lambda n: (-counts[n], -learnt.get(n, 0), n))
+    right = itertools.accumulate(counts[name] for name in names)
+    scores = [2 * r / (k * len(rows) + counts.total()) for k, r in enumerate(right, 1)]
+    return names[: scores.index(max(scores)) + 1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Write the labels of a constant answer: "'a', 'b' and 'c'"."""
+    shown = [repr(name) for name in names[:LABELS_LISTED]]
+    if len(names) > LABELS_LISTED:
+        shown.append(f"{len(names) - LABELS_LISTED} other labels")
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 def _without(interval: Interval, optimism: float) -> Interval:
@@ -290,14 +316,17 @@ def _most_confident(wrong: Sequence[Mistake]) -> list[Mistake]:
 # ---- in words ----
 
 
-def compare_with_guess(guess: str, gain: Interval, count: int) -> str:
-    """Write whether a model beats the simplest baseline.
+def compare_with_guess(guess: str, gain: Interval, count: int, how: EvaluationKind) -> str:
+    """Write whether a model beats the best constant answer, or another baseline.
 
     Args:
         guess: in words.
         gain: 95 % confidence interval of the gain over the baseline.
         count: of the judged rows.
+        how: the rows were kept from being learnt.
     """
+    if gain[0] > 0 and how == "may be known":
+        return f"better than {guess}, on rows that it may remember"
     if gain[0] > 0:
         return f"better than {guess}"
     if count < FEW_JUDGED_ROWS and gain[1] > 0:

@@ -21,10 +21,10 @@ from roberta_hub.rows.columns import (
 )
 from roberta_hub.rows.formats import Missing, TextCounts, row_count
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, is_blank, number_in
+from roberta_hub.rows.values import Fault, is_blank, number_in, to_python
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.labels import group_alike
+from roberta_hub.train.data.labels import group_alike, missing_note, mistyped_notes
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.multi_label import (
     about_dicts,
@@ -37,8 +37,8 @@ from roberta_hub.train.fitting.multi_label import (
     parse_cell,
     separator_of,
     separator_words,
-    to_python,
 )
+from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
 from roberta_hub.train.fitting.split import (
     drop_held_out,
     group_duplicates,
@@ -102,6 +102,12 @@ class Examples:
     def to_learn(self) -> int:
         """Rows that may be learnt at last: all but those of a table to measure on."""
         return len(self.train) + (len(self.valid) if self.of_the_table else 0)
+
+    @property
+    def learnt(self) -> list[LabelledText]:
+        """The rows that are learnt at last; a small table's own held-out rows are among them."""
+        small = self.to_learn <= SMALL_TABLE_ROWS
+        return [*self.train, *(self.valid if small and self.of_the_table else [])]
 
     def counts(self) -> Counter[str]:
         """Count the labels of all rows."""
@@ -492,7 +498,7 @@ PLAUSIBLE_CLASSES = 20
 
 
 def _about_labels(found: Sequence[LabelledText], task: str) -> list[str]:
-    """Note labels that look like one, and classes that have one row only."""
+    """Note labels that look like one or like none, and classes that have one row only."""
     if task == "regression":
         return []
     counts = Counter(name for example in found for name in example.labels)
@@ -500,6 +506,7 @@ def _about_labels(found: Sequence[LabelledText], task: str) -> list[str]:
     for group in group_alike(counts):
         listed = ", ".join(f"{name!r} ({counts[name]:,})" for name in group)
         notes.append(f"labels that look alike are different classes: {listed}; write them alike")
+    notes += missing_note(counts) + mistyped_notes(counts)
     single = [name for name, count in counts.items() if count == 1]
     if single:
         listed = ", ".join(single[:5]) + (", ..." if len(single) > 5 else "")

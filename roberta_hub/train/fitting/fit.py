@@ -18,10 +18,11 @@ from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
+from roberta_hub.text.learnt import digest
 from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrap_note
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
-from roberta_hub.train.fitting.learning import Learnt, learn
+from roberta_hub.train.fitting.learning import Learnt, learn, reusable_head
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_AS_IS
 from roberta_hub.train.fitting.model_card import model_card
@@ -33,7 +34,13 @@ from roberta_hub.train.fitting.model_folder import (
 )
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
 from roberta_hub.train.fitting.split import short_place
-from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
+from roberta_hub.train.fitting.starting_model import (
+    count_tokens,
+    judged_kind,
+    keep_head,
+    load_to_train,
+    memory_note,
+)
 from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
@@ -167,7 +174,13 @@ class ReadyClassifier:
     output: Path | None
     """None: the model stays in memory."""
     notes: list[str]
-    """What is cut, and what is replaced."""
+    """What is cut, what is known, and what is replaced."""
+    cut: Sequence[str] = ()
+    """Places of the texts that are cut while it learns."""
+    limit: int = 0
+    """Tokens to which they are cut."""
+    unsure: bool = False
+    """Whether the model may have learnt these rows, and does not say so."""
 
     def summary(self) -> str:
         """Write which model learns, and how its way is found, under what is cut."""
@@ -199,9 +212,10 @@ class ReadyClassifier:
         config = dataclasses.replace(self.config, loop=loop)
         with staging_folder(self.output) as work:
             learnt = learn(self.roberta, self.examples, config, self.options, work, finished)
+            fitted = self._fitted(learnt, began)
             if learnt.choice.taken != METHOD_AS_IS:
                 keep_head(self.roberta, "classification", self.roberta.default_head or "")
-            fitted = self._fitted(learnt, began)
+                self.roberta.learnt |= {digest(row.text) for row in self.examples.learnt}
             made = self.roberta
             if self.output is not None:
                 about = model_card(self.examples, fitted, self.config, self.options, self.output)
@@ -214,13 +228,17 @@ class ReadyClassifier:
         return made
 
     def _fitted(self, learnt: Learnt, began: float) -> Fitted:
-        """Judge the answers to rows outside the training."""
+        """Judge the answers to rows outside the training, of this fit and of earlier ones."""
+        texts = [row.text for row in learnt.rows]
+        places, how = judged_kind(texts, self.roberta.learnt, learnt.how, unsure=self.unsure)
+        rows = [learnt.rows[i] for i in places]
+        answers = [learnt.answers[i] for i in places]
         scores = compute_scores(
             self.examples.task,
-            learnt.rows,
-            learnt.answers,
+            rows,
+            answers,
             learnt.counts,
-            learnt.how,
+            how,
             balanced=self.options.balance,
             optimism=learnt.optimism,
         )
@@ -228,7 +246,7 @@ class ReadyClassifier:
         return Fitted(
             source=self.examples.source,
             scores=scores,
-            rows=judged_rows(self.examples.task, learnt.rows, learnt.answers),
+            rows=judged_rows(self.examples.task, rows, answers),
             choice=learnt.choice,
             temperature=learnt.temperature,
             thresholds=self._thresholds(),
@@ -284,11 +302,9 @@ def prepare_classifier(
         )
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
-    if holds_model(Path(model)):
-        notes.append(
-            f"{model} was made by fit: where it has learnt rows of this table already, its scores "
-            "are too good and its probabilities too sure"
-        )
+    own = reusable_head(roberta, examples, options.pooling) is not None
+    knows = own or holds_model(Path(model))
+    notes += memory_note(roberta, model, [e.text for e in every], knows=knows)
     config = choose_recipe(
         width=require_roberta(roberta.model, "fit trains").config.embed_dim,
         lengths=lengths[: len(examples.train)],
@@ -297,4 +313,5 @@ def prepare_classifier(
         options=options,
     )
     config = dataclasses.replace(config, model=model)
-    return ReadyClassifier(examples, roberta, config, options, directory, notes)
+    unsure = knows and not roberta.learnt
+    return ReadyClassifier(examples, roberta, config, options, directory, notes, cut, limit, unsure)

@@ -16,7 +16,7 @@ from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.choice import Choice
-from roberta_hub.train.fitting.doubtful import Doubtful
+from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_lines
 from roberta_hub.train.fitting.evaluation import labels_of
 from roberta_hub.train.fitting.score_display import display
 from roberta_hub.train.fitting.scores import Mistake, Scores
@@ -53,7 +53,8 @@ class Fitted:
     """What errors and reports call the table."""
     scores: Scores
     rows: tuple[Judged, ...]
-    """Each row that was judged: held out, or answered while its part of the table was."""
+    """Each row that was judged: held out, or answered while its part of the table was; none that
+    the model knew before, unless it knew all."""
     choice: Choice | None
     """Which way of learning was taken, and what the others would have reached."""
     seconds: float
@@ -84,7 +85,8 @@ class Fitted:
 
     def __str__(self) -> str:
         chosen = [self.choice.summary()] if self.choice else []
-        return "\n".join([*chosen, self.scores.summary()])
+        doubted = doubtful_lines(self.doubtful)
+        return "\n".join([*chosen, self.scores.summary(), *([""] if doubted else []), *doubted])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain words and numbers, which `json.dumps` takes."""
@@ -130,7 +132,7 @@ class Fitted:
         return self._display()._repr_html_()
 
     def _display(self) -> Display:
-        return display(f"Fitted on {self.source}", self.scores, self.choice, {})
+        return display(f"Fitted on {self.source}", self.scores, self.choice, {}, self.doubtful)
 
 
 def judged_rows(

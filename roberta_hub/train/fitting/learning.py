@@ -26,6 +26,7 @@ from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.settings import HeadPooling
+from roberta_hub.text.learnt import new_texts
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.calibration import (
     choose_thresholds,
@@ -200,7 +201,7 @@ class _Table:
                 by_name = {label.casefold(): label for label in self.names}
                 known = tuple(by_name[label.casefold()] for label in known)
             self.names = known
-            roberta.labels[name] = self.names
+            roberta.labels[name], roberta.default_head = self.names, name
             return config
         sentence, pair = roberta.sentence, isinstance(self.examples.train[0].text, tuple)
         averages = sentence is not None and tuple(sentence.pooling) == ("mean",)
@@ -271,6 +272,9 @@ class _Table:
         groups = group_duplicates(train, [])
         count = max(2, min(folds_for(len(train)), len(groups)))
         parts = folds(train, groups, count, options.seed, self.task)
+        new = {*new_texts([row.text for row in train], self.roberta.learnt)}
+        if all(fresh := [[i for i in part if i in new] for part in parts]):
+            parts = fresh  # what the model knew before chooses nothing, if others can
         chooser = MethodSelector(learner, parts)
         found: list[MethodAnswers] = []
         if self.own is not None:
@@ -601,7 +605,9 @@ def _shorter(config: Config, epochs: int) -> Config:
 def reusable_head(
     roberta: RobertaHubInterface, examples: Examples, pooling: HeadPooling | None = None
 ) -> str | None:
-    """Find the model's own head that has the labels of a table, for such texts; None: none has.
+    """Find a head of the model's that has the labels of a table, for such texts; None: none has.
+
+    The default head comes first.
 
     Args:
         roberta: the model.
@@ -616,32 +622,37 @@ def reusable_head(
         >>> reusable_head(load_model("roberta.tiny"), read_examples(rows, text=["a", "b"]))
         'mnli'
     """
-    own = roberta.default_head
-    if own is None or own not in heads_of(roberta.model) or examples.task == "regression":
+    if examples.task == "regression":
         return None
-    if pooling not in (None, pooling_of(heads_of(roberta.model)[own])):
-        return None
-    pair = isinstance(examples.train[0].text, tuple)
-    if roberta.inputs.get(own) != ("pair" if pair else "one"):
-        return None
-    kind = roberta.kinds.get(own, "single_label")
-    wanted, known = examples.classes, roberta.head_labels(own)
-    folded = [{label.casefold() for label in labels} for labels in (wanted, known)]
-    alike = folded[0] == folded[1] and len(folded[0]) == len(wanted) == len(known)
-    same = alike or set(wanted) == set(known)
-    return own if kind == HEAD_KINDS[examples.task] and same else None
+    wanted = examples.classes
+    for name, head in _heads_for(roberta, pair=isinstance(examples.train[0].text, tuple)):
+        known = roberta.head_labels(name)
+        folded = [{label.casefold() for label in labels} for labels in (wanted, known)]
+        alike = folded[0] == folded[1] and len(folded[0]) == len(wanted) == len(known)
+        same = alike or set(wanted) == set(known)
+        kind = roberta.kinds.get(name, "single_label")
+        fits = kind == HEAD_KINDS[examples.task] and pooling in (None, pooling_of(head))
+        if same and fits:
+            return name
+    return None
+
+
+def _heads_for(roberta: RobertaHubInterface, *, pair: bool) -> list[tuple[str, nn.Module]]:
+    """List the classification heads that were trained on pairs or on single texts."""
+    heads, wanted = heads_of(roberta.model), "pair" if pair else "one"
+    found = [(name, head) for name, head in heads.items() if roberta.inputs.get(name) == wanted]
+    return sorted(found, key=lambda named: named[0] != roberta.default_head)
 
 
 def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
-    """Return the inner layer of the model's own head of pairs; None: it has none."""
-    own = roberta.default_head
-    if own is None or own not in heads_of(roberta.model) or roberta.inputs.get(own) != "pair":
-        return None
-    head = heads_of(roberta.model)[own]
-    dense = getattr(head, "dense", None)
+    """Return the inner layer of a head of pairs; None: the model has none."""
     width = require_roberta(roberta.model, "fit trains").config.embed_dim
-    fits = isinstance(dense, nn.Linear) and dense.weight.shape == (width, width)
-    return dense if fits and pooling_of(head) == "cls" else None
+    for _, head in _heads_for(roberta, pair=True):
+        dense = getattr(head, "dense", None)
+        fits = isinstance(dense, nn.Linear) and dense.weight.shape == (width, width)
+        if fits and pooling_of(head) == "cls":
+            return dense
+    return None
 
 
 def _scale(rows: Sequence[LabelledText]) -> tuple[float, float]:

@@ -16,12 +16,18 @@ import torch
 from roberta_hub.rows.columns import shell_list
 from roberta_hub.rows.values import number_in
 from roberta_hub.show.markdown import code, fenced, inline
+from roberta_hub.train.fitting.doubtful import doubtful_lines
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
+from roberta_hub.train.fitting.method_selection import METHOD_AS_IS
 from roberta_hub.train.reports import duration
 from roberta_hub.train.settings import Config
+
+DOUBTFUL_LISTED = 50
+"""Likely wrong labels that a card lists."""
+MAY_BE_KNOWN = "The model may have learnt these rows before; its scores may then be too good"
+"""What a card says of judged rows that were not kept from being learnt."""
 
 
 def model_card(
@@ -58,9 +64,9 @@ Made by roberta_hub from {inline(os.path.basename(examples.source))}.
 
 {fenced(fitted.scores.summary())}
 
-The rows were scored by weights that had not seen them{_at_last(examples)}.
+{_seen(examples, fitted)}.
 {"".join(f"{chr(10)}{said}{chr(10)}" for said in (*score_meaning(fitted), *means))}
-## How it was made
+{_doubtful(fitted)}## How it was made
 
 {fenced(fit_command(examples, config, options, output))}
 
@@ -72,11 +78,24 @@ All of it took {duration(fitted.seconds)}, with {versions()}.
 """
 
 
-def _at_last(examples: Examples) -> str:
-    """Say what became of the judged rows."""
-    if len(examples.train) > SMALL_TABLE_ROWS or not examples.of_the_table:
-        return ", and this model has not seen them either"
-    return ". This model has then been trained on all rows"
+def _seen(examples: Examples, fitted: Fitted) -> str:
+    """Say whether the judged rows were new, and what became of them."""
+    if fitted.scores.how == "may be known":
+        return MAY_BE_KNOWN
+    said = "The rows were scored by weights that had not seen them"
+    if fitted.choice is not None and fitted.choice.taken == METHOD_AS_IS:
+        return f"{said}. Nothing was learnt of this table"
+    if len(examples.learnt) == len(examples.train) and examples.valid:
+        return f"{said}, and this model has not seen them either"
+    return f"{said}. This model has then been trained on all rows"
+
+
+def _doubtful(fitted: Fitted) -> str:
+    """List the rows whose label is likely wrong; "" where there are none."""
+    lines = doubtful_lines(fitted.doubtful, DOUBTFUL_LISTED)
+    if not lines:
+        return ""
+    return f"## Labels that are likely wrong\n\n{fenced(chr(10).join(lines))}\n\n"
 
 
 def score_meaning(fitted: Fitted) -> list[str]:

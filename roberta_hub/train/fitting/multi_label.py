@@ -15,7 +15,7 @@ from roberta_hub.errors import InputTypeError, Remedy
 from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row
-from roberta_hub.rows.values import flag_in, is_blank, number_in
+from roberta_hub.rows.values import flag_in, is_blank, number_in, to_python
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.split import short_place
 
@@ -46,22 +46,6 @@ def separator_of(value: object) -> str | None:
 
 
 # ---- one cell ----
-
-
-def to_python(value: Any) -> Any:
-    """Return what a cell holds as Python's own value: numpy's scalars and arrays, sets, tuples.
-
-    Example:
-        >>> to_python({"b", "a"}), to_python((1, 2)), to_python("a, b")
-        (['a', 'b'], [1, 2], 'a, b')
-    """
-    if isinstance(value, str):
-        return value
-    if hasattr(type(value), "tolist"):
-        value = value.tolist()
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=str)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from roberta_hub.show.bars import Bar, Bars
@@ -10,7 +11,8 @@ from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
 from roberta_hub.train.fitting.choice import Choice
 from roberta_hub.train.fitting.confusions import confusion_display
-from roberta_hub.train.fitting.scores import Scores
+from roberta_hub.train.fitting.doubtful import DOUBTFUL_SHOWN, Doubtful, doubtful_heading
+from roberta_hub.train.fitting.scores import Scores, short_text
 
 _CLASSES = (
     "Filled: how many answers of that probability are right. Line: how probable the model said "
@@ -19,7 +21,13 @@ _CLASSES = (
 _SEVERAL = _CLASSES.replace("answers of that probability are right", "labels that probable apply")
 
 
-def display(title: str, scores: Scores, choice: Choice | None, values: dict[str, Any]) -> Display:
+def display(
+    title: str,
+    scores: Scores,
+    choice: Choice | None,
+    values: dict[str, Any],
+    doubtful: Sequence[Doubtful] = (),
+) -> Display:
     """Draw scores, and the choice that led to them.
 
     Args:
@@ -27,6 +35,7 @@ def display(title: str, scores: Scores, choice: Choice | None, values: dict[str,
         scores: of the model.
         choice: which way was taken; None: there was none.
         values: the same in plain words and numbers.
+        doubtful: rows whose label is likely wrong.
     """
     parts: list[Part] = [Note(scores.headline()), Note(scores.details())]
     parts += [Note(said) for said in scores.conclusions]
@@ -38,6 +47,10 @@ def display(title: str, scores: Scores, choice: Choice | None, values: dict[str,
     if scores.mistakes:
         parts.append(Note("largest errors:" if scores.task == "regression" else "surest mistakes:"))
         parts.append(Facts([(wrong.where, wrong.said(scores.task)) for wrong in scores.mistakes]))
+    if doubtful:
+        parts.append(Note(doubtful_heading(len(doubtful))))
+        shown = doubtful[:DOUBTFUL_SHOWN]
+        parts.append(Facts([(o.where, f"{o.said()}: {short_text(o.text)}") for o in shown]))
     return Display(title, parts, values)
 
 

@@ -14,10 +14,17 @@ from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.measures import Bin, Interval
 
-EvaluationKind = Literal["held out", "cross-validated"]
-"""How the judged rows were kept from being learnt: by a share or table of their own, or in turn."""
+EvaluationKind = Literal["held out", "cross-validated", "may be known"]
+"""How the judged rows were kept from being learnt: by a share or table of their own, or in turn; or
+not at all, as the model that was the start may have learnt them before."""
 RECALLS_SHOWN = 8
 """Classes whose recall is listed, lowest first."""
+
+
+def short_text(text: Text) -> str:
+    """Write as much of a text as fits a line of a terminal."""
+    parts = (text,) if isinstance(text, str) else text
+    return cut(" ".join(" | ".join(parts).split()), 76)
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,7 @@ class Mistake:
 
     def short(self) -> str:
         """Write as much of the text as fits a line."""
-        parts = (self.text,) if isinstance(self.text, str) else self.text
-        return cut(" ".join(" | ".join(parts).split()), 76)
+        return short_text(self.text)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class Recall:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model reaches on the judged rows, which it has not learnt."""
+    """What a model reaches on the judged rows; `how` says how they were kept from it."""
 
     task: str
     how: EvaluationKind
@@ -86,7 +92,8 @@ class Scores:
     simplest: float
     """The first number of the baseline."""
     guess: str
-    """The baseline in words: the most frequent label, or the mean."""
+    """The baseline in words: the label, the set of labels or the number that reaches most where it
+    is always answered; of spans the learnt ones, looked up."""
     conclusions: tuple[str, ...]
     """What the numbers mean, in words; the first says whether the model beats the baseline."""
     recalls: dict[str, Recall]
@@ -134,6 +141,8 @@ class Scores:
         rows = f"on {row_count(self.count)} held out"
         if self.how == "cross-validated":
             rows = f"cross-validated on {row_count(self.count)}"
+        if self.how == "may be known":
+            rows = f"on {row_count(self.count)} that the model may know"
         low, high = self.interval
         if self.task == "regression":
             between = f"(95 %: {low:.3g} to {high:.3g})"

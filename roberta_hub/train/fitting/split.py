@@ -9,18 +9,16 @@ from collections.abc import Mapping, Sequence
 
 from roberta_hub.errors import InputError
 from roberta_hub.rows.formats import row_count
-from roberta_hub.text.tokenizer import Text
+from roberta_hub.text.learnt import folded, text_key
 from roberta_hub.train.data.sentences import LabelledText
 
 
-def text_key(text: Text) -> tuple[str, ...]:
-    """Make what is equal for texts that differ in case and white space only."""
-    parts = (text,) if isinstance(text, str) else text
-    return tuple(" ".join(part.casefold().split()) for part in parts)
-
-
 def group_duplicates(found: Sequence[LabelledText], notes: list[str]) -> list[list[int]]:
-    """Group the rows of equal texts, in order; note how many groups have several."""
+    """Group the rows of equal texts, in order; note how many groups have several.
+
+    Texts are equal in any case, spacing and Unicode form, and pairs in both orders. A pair in two
+    orders may well have two labels.
+    """
     groups: dict[tuple[str, ...], list[int]] = {}
     for i, example in enumerate(found):
         groups.setdefault(text_key(example.text), []).append(i)
@@ -32,16 +30,23 @@ def group_duplicates(found: Sequence[LabelledText], notes: list[str]) -> list[li
             f"all; all rows of one text are on one side; first "
             f"{short_place(found[several[0][1]].where)}"
         )
-    odd = [group for group in several if len({found[i].labels for i in group}) > 1]
+    odd = [pair for group in several if (pair := _differing(group, found))]
     if odd:
-        first = " and ".join(short_place(found[i].where) for i in _differing(odd[0], found))
+        first = " and ".join(short_place(found[i].where) for i in odd[0])
         notes.append(f"{len(odd):,} of these texts with different labels, first {first}")
     return list(groups.values())
 
 
-def _differing(group: Sequence[int], found: Sequence[LabelledText]) -> tuple[int, int]:
-    first = group[0]
-    return first, next(i for i in group if found[i].labels != found[first].labels)
+def _differing(group: Sequence[int], found: Sequence[LabelledText]) -> tuple[int, int] | None:
+    """Find the first two rows whose texts are equal in order too, and whose labels are not."""
+    firsts: dict[tuple[str, ...], int] = {}
+    for i in group:
+        text = found[i].text
+        parts = (text,) if isinstance(text, str) else text
+        first = firsts.setdefault(tuple(map(folded, parts)), i)
+        if found[first].labels != found[i].labels:
+            return first, i
+    return None
 
 
 def split(

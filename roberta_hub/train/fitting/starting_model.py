@@ -11,7 +11,9 @@ from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.text.learnt import new_texts
 from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.fitting.scores import EvaluationKind
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.options import FinetuningOptions
 
@@ -34,6 +36,55 @@ def load_to_train(model: str | os.PathLike[str]) -> tuple[str, RobertaHubInterfa
         ) from None
     name = path_text("model", model)
     return name, load_model(name)
+
+
+def memory_note(
+    roberta: RobertaHubInterface, name: str, texts: Sequence[Text], *, knows: bool
+) -> list[str]:
+    """Note how many texts of a table the model knows, or that it does not say so.
+
+    Args:
+        roberta: the model, before it learns.
+        name: of the model.
+        texts: of all rows.
+        knows: whether it answers as if it had learnt such a table: it has a head with these labels,
+            or `fit` made it.
+    """
+    too_good = "its scores are too good and its probabilities too sure"
+    if not roberta.learnt:
+        if not knows:
+            return []
+        return [
+            f"{name} does not say which texts it has learnt: where those of this table are among "
+            f"them, {too_good}"
+        ]
+    count = len(texts) - len(new_texts(texts, roberta.learnt))
+    if not count:
+        return []
+    said = f"{name} has learnt {count:,} of these {len(texts):,} texts before"
+    if count == len(texts):
+        return [f"{said}: {too_good}"]
+    return [f"{said}; the others choose and judge, or where there are none of them, {too_good}"]
+
+
+def judged_kind(
+    texts: Sequence[Text], learnt: frozenset[str], how: EvaluationKind, *, unsure: bool
+) -> tuple[list[int], EvaluationKind]:
+    """Choose the rows that judge: those that the model did not know, and all if it knew all.
+
+    Args:
+        texts: of the rows that could judge.
+        learnt: digests of what it had learnt before.
+        how: they were kept from being learnt now.
+        unsure: whether it may have learnt more than `learnt` says.
+
+    Returns:
+        (numbers of the rows, how they were kept from being learnt at all).
+    """
+    new = new_texts(texts, learnt)
+    if unsure or not new:
+        return list(range(len(texts))), "may be known"
+    return new, how
 
 
 def count_tokens(

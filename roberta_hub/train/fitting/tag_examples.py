@@ -12,7 +12,7 @@ from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.tag import OUTSIDE, split_words
 from roberta_hub.settings import WordRule
 from roberta_hub.terminal import clean
-from roberta_hub.train.data.labels import group_alike
+from roberta_hub.train.data.labels import group_alike, mistyped_notes
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.examples import (
     FEW_TRAINING_ROWS,
@@ -237,6 +237,7 @@ def _check(examples: TagExamples) -> None:
         )
     for group in group_alike(examples.counts()):
         notes.append(f"labels that look alike: {', '.join(map(repr, group))}")
+    notes += mistyped_notes(examples.counts())
     unseen = sorted(set(examples.counts()) - set(examples.labels))
     if unseen:
         notes.append(f"only in rows that are held out, and so not learnt: {', '.join(unseen)}")

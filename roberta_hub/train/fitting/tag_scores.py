@@ -14,7 +14,7 @@ from roberta_hub.settings import WordRule
 from roberta_hub.train.fitting.evaluation import FEW_JUDGED_ROWS, MISTAKES_KEPT, compare_with_guess
 from roberta_hub.train.fitting.fitted import Judged
 from roberta_hub.train.fitting.measures import bootstrap_interval, share_interval
-from roberta_hub.train.fitting.scores import Mistake, Scores
+from roberta_hub.train.fitting.scores import EvaluationKind, Mistake, Scores
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.spans import Span as Place
 from roberta_hub.train.metrics import f1
@@ -63,7 +63,10 @@ def tagged(
 
 
 def judge_spans(
-    rows: Sequence[Annotated], answers: Sequence[Tagged], learnt: Sequence[Annotated]
+    rows: Sequence[Annotated],
+    answers: Sequence[Tagged],
+    learnt: Sequence[Annotated],
+    how: EvaluationKind = "held out",
 ) -> Scores:
     """Measure the spans that were found: a span is right if its edges and its label are.
 
@@ -74,6 +77,7 @@ def judge_spans(
         rows: the judged rows, with the right spans.
         answers: one to each row.
         learnt: the rows that the model has learnt, whose spans can be looked up.
+        how: the rows were kept from being learnt.
 
     Example:
         >>> rows = [Annotated("Ada met Bob", ((0, 3, "PER"), (8, 11, "PER")), "x:1")]
@@ -97,7 +101,7 @@ def judge_spans(
     better = bootstrap_interval(both, lambda means: _f1s(means[:, :3]) - _f1s(means[:, 3:]))
     return Scores(
         task="tagging",
-        how="held out",
+        how=how,
         count=len(rows),
         numbers={
             "F1": score,
@@ -108,7 +112,7 @@ def judge_spans(
         simplest=simplest,
         guess=LOOKED_UP,
         conclusions=(
-            compare_with_guess(LOOKED_UP, better, len(rows)),
+            compare_with_guess(LOOKED_UP, better, len(rows), how),
             *_about(confusion, right + missed),
         ),
         recalls={},

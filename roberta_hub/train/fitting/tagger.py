@@ -21,11 +21,17 @@ from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.show.markdown import fenced, inline
+from roberta_hub.text.learnt import digest
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.fitting.examples import wrap_note
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.model_card import duration_of, shell_command, versions
+from roberta_hub.train.fitting.model_card import (
+    MAY_BE_KNOWN,
+    duration_of,
+    shell_command,
+    versions,
+)
 from roberta_hub.train.fitting.model_folder import (
     check_output,
     holds_model,
@@ -40,7 +46,13 @@ from roberta_hub.train.fitting.recipe import (
 )
 from roberta_hub.train.fitting.spans import Annotated, Unlearnt
 from roberta_hub.train.fitting.split import short_place
-from roberta_hub.train.fitting.starting_model import count_tokens, keep_head, load_to_train
+from roberta_hub.train.fitting.starting_model import (
+    count_tokens,
+    judged_kind,
+    keep_head,
+    load_to_train,
+    memory_note,
+)
 from roberta_hub.train.fitting.tag_examples import RULE, TagExamples
 from roberta_hub.train.fitting.tag_scores import judge_spans, judged, tagged
 from roberta_hub.train.rates import scale_rate
@@ -142,6 +154,7 @@ class ReadyTagger:
                 raise KeyboardInterrupt
             keep_head(roberta, "token", HEAD)
             fitted = self._judged(names, began)
+            roberta.learnt |= {digest(row.text) for row in self.train_on}
             made = roberta
             if self.output is not None:
                 write_folder(roberta, self.output, self._card(fitted, self.output))
@@ -155,8 +168,11 @@ class ReadyTagger:
 
     def _judged(self, names: Sequence[str], began: float) -> Fitted:
         """Ask the model about every row that was held out, long ones in windows."""
-        rows, roberta = self.examples.valid, self.roberta
-        texts = [row.text for row in rows]
+        roberta = self.roberta
+        texts = [row.text for row in self.examples.valid]
+        unsure = holds_model(Path(self.config.model)) and not roberta.learnt
+        places, how = judged_kind(texts, roberta.learnt, "held out", unsure=unsure)
+        rows, texts = [self.examples.valid[i] for i in places], [texts[i] for i in places]
         with_windows = Runner(
             model=roberta.model,
             tokenizer=roberta.tokenizer,
@@ -166,7 +182,7 @@ class ReadyTagger:
         answers = tagged(with_windows, texts, HEAD, names, RULE)
         return Fitted(
             source=self.examples.source,
-            scores=judge_spans(rows, answers, self.train_on),
+            scores=judge_spans(rows, answers, self.train_on, how),
             rows=judged(rows, answers),
             choice=None,
             seconds=time.monotonic() - began,
@@ -180,6 +196,8 @@ class ReadyTagger:
         model = inline(config.model)
         load = f"mine = roberta_hub.load_model({str(output)!r})"
         usage = f'import roberta_hub\n\n{load}\nprint(mine.tag("a text"))'
+        known = fitted.scores.how == "may be known"
+        seen = MAY_BE_KNOWN if known else "These rows were not learnt, and chose nothing"
         return f"""\
 # {inline(output.absolute().name)}
 
@@ -198,7 +216,7 @@ It labels runs of letters and digits, and every other character, as its `config.
 
 {fenced(fitted.scores.summary())}
 
-These rows were not learnt, and chose nothing. A span is right if its edges and its label are.
+{seen}. A span is right if its edges and its label are.
 
 ## How it was made
 
@@ -273,6 +291,8 @@ def prepare_tagger(
         )
     if directory is not None and holds_model(directory):
         notes.append(f"{directory} holds a model that fit made before; the new one replaces it")
+    knows = holds_model(Path(model))
+    notes += memory_note(roberta, model, [row.text for row in every], knows=knows)
     width = require_roberta(roberta.model, "fit trains").config.embed_dim
     short = len(train) <= SMALL_TABLE_ROWS and sum(lengths) <= SHORT * len(lengths)
     config = _recipe(len(train), width, limit, options, short=short)
