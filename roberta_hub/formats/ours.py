@@ -6,7 +6,7 @@ There is no pickle in it. config.json is written last, so a directory that has i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -19,8 +19,9 @@ from roberta_hub.checkpoint.checkpoint import (
     plain_inputs,
     read_dictionary,
 )
+from roberta_hub.checkpoint.int8_rows import read_int8_rows, store_in_int8
 from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
-from roberta_hub.checkpoint.tensors import copy_to_memory
+from roberta_hub.checkpoint.tensors import TensorOrigin, copy_to_memory
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import write_files, write_json
@@ -54,6 +55,8 @@ FORMAT_VERSION = 1
 POOLED_VERSION = 2
 """Of a model with a head that pools over tokens or labels parts of words, or with settings of
 sentence vectors that 0.2.0 had not: before 0.3.0 it would answer otherwise."""
+INT8_VERSION = 3
+"""Of a model with matrices in int8 rows, whose bytes an older package must not take for weights."""
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 
@@ -63,7 +66,7 @@ def read_store(
     """Read a directory that `write_store` wrote.
 
     Weights that are wanted in the file's dtype stay mapped: we replace our files and never rewrite
-    them, so what is mapped cannot change.
+    them, so what is mapped cannot change. Matrices in int8 rows become floating-point ones.
 
     Args:
         folder: holds config.json.
@@ -76,14 +79,20 @@ def read_store(
     """
     path, about = folder / _CONFIG, folder.json(_CONFIG)
     version = about.get("version")
-    if version not in (FORMAT_VERSION, POOLED_VERSION):
+    if version not in (FORMAT_VERSION, POOLED_VERSION, INT8_VERSION):
         raise CheckpointError(
-            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION} and "
-            f"{POOLED_VERSION}; was it written by a newer roberta_hub? Install that one"
+            f"{path}: format version {brief(version)}, this package reads {FORMAT_VERSION} to "
+            f"{INT8_VERSION}; was it written by a newer roberta_hub? Install that one"
         )
     ours = file is None or file == folder / _WEIGHTS
     weights = read_safetensors(folder / _WEIGHTS if file is None else file)
-    weights = copy_to_memory(weights, dtype, "our file" if ours else "file")
+    origin: TensorOrigin = "our file" if ours else "file"
+    rows = (
+        read_int8_rows(weights, dtype, str(folder if ours else file), origin)
+        if version == INT8_VERSION
+        else {}
+    )
+    weights = copy_to_memory(weights, dtype, origin) | rows
     weights[VERSION_KEY] = torch.tensor([3.0])
     try:
         model = dict(about["model"].items())
@@ -147,10 +156,18 @@ def _check_counts(checkpoint: Checkpoint, path: Path) -> None:
             raise CheckpointError(f"{path}: {error}; restore the file") from None
 
 
-def write_store(checkpoint: Checkpoint, directory: Path) -> None:
-    """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's."""
+def write_store(checkpoint: Checkpoint, directory: Path, *, in_int8: Iterable[str] = ()) -> None:
+    """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's.
+
+    Args:
+        checkpoint: of the model.
+        directory: made if missing.
+        in_int8: names of matrices that are stored in int8 rows, a quarter of their memory.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION_KEY}
+    small = [*in_int8]
+    weights = store_in_int8(weights, small)
     write_safetensors(directory / _WEIGHTS, weights, {"format": "pt"})
     files = {"dict.txt": checkpoint.dictionary, "label_dict.txt": checkpoint.label_dictionary}
     write_files(directory, {name: data for name, data in files.items() if data is not None})
@@ -174,6 +191,8 @@ def write_store(checkpoint: Checkpoint, directory: Path) -> None:
         about["sentence"] = checkpoint.sentence.to_dict()
         if checkpoint.sentence.is_later:
             about["version"] = POOLED_VERSION
+    if small:
+        about["version"] = INT8_VERSION
     if checkpoint.zero_shot is not None:
         about["zero_shot"] = checkpoint.zero_shot.to_dict()
     write_json(directory / _CONFIG, about)
