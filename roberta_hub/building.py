@@ -14,6 +14,7 @@ from roberta_hub.checkpoint.checkpoint import (
     LM_WEIGHT,
     POOLER,
     REPLACED_HEAD,
+    TOKEN_HEADS,
     Checkpoint,
 )
 from roberta_hub.errors import CheckpointError, InputError, Remedy
@@ -43,7 +44,10 @@ def build(
             model = kind(checkpoint.config)
             _add_parts(model, checkpoint)
             for head, labels in checkpoint.labels.items():
-                model.register_classification_head(head, len(labels))
+                if checkpoint.has(TOKEN_HEADS + head):
+                    model.register_token_head(head, len(labels))
+                else:
+                    model.register_classification_head(head, len(labels))
         return model
     try:
         with shapes_only():

@@ -348,8 +348,8 @@ def _unknown_section(name: object, spelled: str) -> str:
     return f"no {spelled}: the configuration is a RobertaConfig, of the model alone; {advice}"
 
 
-TINY = RobertaConfig(embed_dim=384, embedding_dim=256, ffn_dim=1536, num_layers=6, num_heads=12)
-"""roberta.tiny: 24 M parameters, in the package."""
+TINY = RobertaConfig(embed_dim=384, ffn_dim=1536, num_layers=6, num_heads=12)
+"""roberta.tiny: 31 M parameters, in the package."""
 BASE = RobertaConfig()
 """roberta.base: 125 M parameters."""
 LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)

@@ -12,7 +12,13 @@ import torch
 
 from roberta_hub.arguments import path_text, switch, text_of
 from roberta_hub.building import build
-from roberta_hub.checkpoint.checkpoint import POOLER, PRUNING, REPLACED_HEAD, Checkpoint
+from roberta_hub.checkpoint.checkpoint import (
+    POOLER,
+    PRUNING,
+    REPLACED_HEAD,
+    TOKEN_HEADS,
+    Checkpoint,
+)
 from roberta_hub.checkpoint.fetch.catalogue import apply_head_names, check_shape, config_of
 from roberta_hub.checkpoint.fetch.records import Record, available_models
 from roberta_hub.checkpoint.fetch.repositories import pin
@@ -340,13 +346,14 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
     """Return the named architecture as a checkpoint without weights."""
     config = override_config(config_of(record), overrides)
     parts = {POOLER: record.pooler, REPLACED_HEAD: record.replaced_head}
+    parts |= {TOKEN_HEADS + head: True for head in record.token_labels}
     return Checkpoint(
         config=config,
         weights={},
         source=f"{record.name}, random weights",
         family=record.family,
         parts=tuple(part for part, present in parts.items() if present),
-        labels=dict(record.labels),
+        labels={**record.labels, **record.token_labels},
         default_head=record.default_head,
         inputs=dict(record.inputs),
         task=record.task,

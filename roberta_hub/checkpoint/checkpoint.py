@@ -72,8 +72,9 @@ class Checkpoint:
     family: str = "roberta"
     """`model_type` of its family at Hugging Face."""
     parts: tuple[str, ...] = ()
-    """Without weights: which of `POOLER` and `REPLACED_HEAD` the model has. Otherwise inferred from
-    the tensors."""
+    """Without weights: prefixes of the parameters that the model has besides its body and
+    classification heads: `POOLER`, `REPLACED_HEAD`, `TOKEN_HEADS` with a name. Otherwise inferred
+    from the tensors."""
     sentence: SentenceSettings | None = None
     """Pooling of sentence embeddings, if known."""
     zero_shot: ZeroShotSettings | None = None
@@ -114,7 +115,7 @@ class Checkpoint:
         return found
 
     def has(self, part: str) -> bool:
-        """Whether the model has a `POOLER` or a `REPLACED_HEAD`."""
+        """Whether the model has parameters that begin so; see `parts`."""
         return part in self.parts or any(name.startswith(part) for name in self.weights)
 
     def _outputs(self, prefix: str, kind: str) -> dict[str, int]:

@@ -100,6 +100,8 @@ def _row(record: Record) -> Row:
             model.add_replaced_head()
         for head, labels in record.labels.items():
             model.register_classification_head(head, len(labels))
+        for head, labels in record.token_labels.items():
+            model.register_token_head(head, len(labels))
     places = {
         "yes": find_cached,
         "in fairseq's cache": find_in_fairseq_cache,

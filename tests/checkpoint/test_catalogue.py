@@ -3,6 +3,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from roberta_hub import load_model
 from roberta_hub.checkpoint.fetch.catalogue import (
     DOWNLOADED_MODELS,
     bundled_path,
@@ -32,7 +33,22 @@ def test_the_model_in_the_package_is_what_its_row_says():
     (record,) = [record for record in MODELS if record not in DOWNLOADED_MODELS]
     checkpoint = read_store(Folder(bundled_path(record)), None)
     assert checkpoint.config == config_of(record) == TINY
-    assert checkpoint.labels == dict(record.labels)
+    assert checkpoint.labels == {**record.labels, **record.token_labels}
+    assert checkpoint.inputs == record.inputs
+    assert [*checkpoint.heads()] == sorted(record.labels)
+    assert [*checkpoint.token_heads()] == [*record.token_labels]
+
+
+def test_its_shape_without_weights_has_its_heads():
+    roberta = load_model("roberta.tiny", pretrained=False)
+    assert roberta.cfg == TINY
+    assert sum(parameter.numel() for parameter in roberta.parameters()) == 30_647_016
+    assert [*roberta.model.classification_heads] == ["mnli", "sentiment"]
+    assert [*roberta.model.token_heads] == ["entities"]
+    assert roberta.head_labels("sentiment") == ("negative", "neutral", "positive")
+    assert roberta.head_labels("entities")[:3] == ("O", "B-person", "I-person")
+    assert roberta.inputs == {"mnli": "pair", "sentiment": "one"}
+    assert roberta.default_head == "mnli"
 
 
 FAIRSEQS = [record for record in DOWNLOADED_MODELS if record in ROBERTA]

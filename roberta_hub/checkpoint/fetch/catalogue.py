@@ -145,7 +145,7 @@ def apply_head_names(record: Record, checkpoint: Checkpoint) -> None:
         # A file that names its labels also has their order.
         if sorted(labels) == sorted(record.labels[new]):
             checkpoint.labels[new] = labels
-    checkpoint.labels = {**record.labels, **checkpoint.labels}
+    checkpoint.labels = {**record.labels, **record.token_labels, **checkpoint.labels}
     checkpoint.inputs = {**record.inputs, **checkpoint.inputs}
     checkpoint.default_head = checkpoint.default_head or record.default_head
 

@@ -149,6 +149,8 @@ class Record:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Classification head -> what its outputs mean, in order: fairseq's files carry numbers
     only."""
+    token_labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Token head -> the same."""
     default_head: str | None = None
     """The head that the model was trained for; None: it was trained for none."""
     inputs: Mapping[str, Literal["one", "pair"]] = field(default_factory=dict)
@@ -185,6 +187,7 @@ class Record:
 
 _LARGE = {"num_layers": 24, "embed_dim": 1024, "ffn_dim": 4096, "num_heads": 16}
 _NLI = ("contradiction", "neutral", "entailment")
+_ENTITIES = ("person", "organization", "location", "other")
 
 ROBERTA: tuple[Record, ...] = (
     Record(
@@ -255,22 +258,23 @@ ROBERTA: tuple[Record, ...] = (
     Record(
         name="roberta.tiny",
         aliases=("roberta_tiny",),
-        parameters="24 M",
+        parameters="31 M",
         download="none",
         origins=(Origin("package"),),
-        shape={
-            **{"num_layers": 6, "embed_dim": 384, "embedding_dim": 256},
-            **{"ffn_dim": 1536, "num_heads": 12},
+        shape={"num_layers": 6, "embed_dim": 384, "ffn_dim": 1536, "num_heads": 12},
+        labels={"mnli": _NLI, "sentiment": ("negative", "neutral", "positive")},
+        token_labels={
+            "entities": ("O", *(f"{begin}-{name}" for name in _ENTITIES for begin in "BI"))
         },
-        labels={"mnli": _NLI},
         default_head="mnli",
-        inputs={"mnli": "pair"},
+        inputs={"mnli": "pair", "sentiment": "one"},
         licence="Apache-2.0; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
-        summary='RoBERTa tiny, with 24 M parameters and the head "mnli", in the package; '
-        "no download.",
+        summary='RoBERTa tiny, with 31 M parameters and the heads "mnli", "sentiment" and '
+        '"entities", in the package; no download.',
         details=(
-            "It has 6 layers and 384 dimensions. It began as all-MiniLM-L6-v2 and was trained on",
-            "with this package; its MODEL_CARD.md says of what, and how good it is.",
+            "It has 6 layers and 384 dimensions. `classify` labels single texts by `sentiment` and",
+            "pairs by `mnli`, and `tag` finds names by `entities`. It began as all-MiniLM-L6-v2 and",
+            "was trained on with this package; its MODEL_CARD.md says of what, and how good it is.",
         ),
         example=('>>> roberta.fill_mask("The capital of France is <mask>.", topk=3)',),
     ),
