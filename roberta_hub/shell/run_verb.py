@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -52,8 +51,6 @@ def answer_rows(request: Request, question: Question[Any, Any], settings: Mappin
         The exit status.
     """
     answer_format = question.answer_format(settings)
-    if request.model is None and question.parts_of_tiny is not None:
-        answer_format = replace(answer_format, parts=question.parts_of_tiny)
     if is_lake(request):
         wanted = dict.fromkeys(question.asked_columns, True)
         return run_lake(request, answer_format.parts, {**settings, **wanted})

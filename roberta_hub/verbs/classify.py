@@ -6,16 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
-from roberta_hub.verbs.question import HEAD, Option, Parts, Question, VerbModel
+from roberta_hub.verbs.question import HEAD, Option, Question, VerbModel
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
-
-_NO_HEAD = (
-    "roberta.tiny, the model in the box, labels pairs only (--pair A B). For labels in words, "
-    "without training: roberta-hub zero-shot TEXT --labels good,bad. For a model of your own: "
-    "roberta-hub fit reviews.csv, then classify -m with the folder that it writes"
-)
 
 
 def answers(
@@ -28,7 +22,7 @@ def answers(
     """Ask a classification head. See `RobertaHubInterface.classify`."""
     from roberta_hub.inference.classify import classify
 
-    head = model.heads.find(head, "classification", "classify")
+    head = model.heads.find_for(texts, head, "classify")
     return classify(model.runner, texts, model.heads, head, multi_label)
 
 
@@ -37,11 +31,12 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
     help="""Give each text a label, by a head that was trained for it.
 
     The answer has the label, its probability `score`, and the `scores` of all labels; where a text
-    may have several labels, it also has `labels`. Without -m the model in the box judges pairs:
-    entailment, neutral or contradiction.
+    may have several labels, it also has `labels`. Without -m the model in the box answers: a text
+    is negative, neutral or positive; of a pair, the first text means the second (entailment), says
+    the opposite (contradiction) or neither (neutral).
     """,
     examples=(
-        'roberta-hub classify -m mine "I loved every minute of it."',
+        'roberta-hub classify "I loved every minute of it."',
         "roberta-hub classify -m mine -i reviews.csv --column text -o labels.csv",
         'roberta-hub classify --pair "A dog ran." "An animal moved."',
     ),
@@ -60,7 +55,6 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
     columns=prediction_columns,
     answer_format=prediction_format,
     view=prediction_view,
-    parts_of_tiny=Parts(least=2, hint=_NO_HEAD),
     asked_columns=("scores",),
     any_count=True,
 )

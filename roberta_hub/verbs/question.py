@@ -173,8 +173,6 @@ class Question(Generic[AnswerT, AnswersT]):
     """(rows, answers) -> the same list with a notebook view."""
     rows_at_once: int | None = None
     """Most rows per batch of the shell; None: its default."""
-    parts_of_tiny: Parts | None = None
-    """Texts of a row without a named model, if `roberta.tiny` takes fewer than other models."""
     asked_columns: tuple[str, ...] = ()
     """Columns that a lake has only on request, by an option of that name; they come last."""
     any_count: bool = False

@@ -184,7 +184,7 @@ def _by_labels(
 ) -> Comparison:
     answers = []
     for name, model in zip(names, models, strict=True):
-        own = model._heads.find(head, "classification", "compare")
+        own = model._heads.find_for(rows.texts, head, "compare")
         if len(model.head_labels(own)) < 2 or model.kinds.get(own) == "regression":
             raise InputError(
                 f"head {own!r} of {short_repr(name)} gives a number, and compare takes labels",

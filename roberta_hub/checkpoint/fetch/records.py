@@ -272,9 +272,10 @@ ROBERTA: tuple[Record, ...] = (
         summary='RoBERTa tiny, with 31 M parameters and the heads "mnli", "sentiment" and '
         '"entities", in the package; no download.',
         details=(
-            "It has 6 layers and 384 dimensions. `classify` labels single texts by `sentiment` and",
-            "pairs by `mnli`, and `tag` finds names by `entities`. It began as all-MiniLM-L6-v2 and",
-            "was trained on with this package; its MODEL_CARD.md says of what, and how good it is.",
+            "It has 6 layers and 384 dimensions. `classify` labels single texts by `sentiment`",
+            "and pairs by `mnli`; `tag` finds names by `entities`. It began as all-MiniLM-L6-v2",
+            "and was trained on with this package; its MODEL_CARD.md says of what, and how good",
+            "it is.",
         ),
         example=('>>> roberta.fill_mask("The capital of France is <mask>.", topk=3)',),
     ),

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.interface import RobertaHubInterface, verb_model
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
@@ -201,6 +201,7 @@ class _Table:
                 known = tuple(by_name[label.casefold()] for label in known)
             self.names = known
             roberta.labels[name] = self.names
+            roberta.default_head = name
             return config
         sentence, pair = roberta.sentence, isinstance(self.examples.train[0].text, tuple)
         averages = sentence is not None and tuple(sentence.pooling) == ("mean",)
@@ -616,13 +617,11 @@ def reusable_head(
         >>> reusable_head(load_model("roberta.tiny"), read_examples(rows, text=["a", "b"]))
         'mnli'
     """
-    own = roberta.default_head
-    if own is None or own not in heads_of(roberta.model) or examples.task == "regression":
+    pair = isinstance(examples.train[0].text, tuple)
+    own = verb_model(roberta).heads.own("pair" if pair else "one")
+    if own is None or examples.task == "regression":
         return None
     if pooling not in (None, pooling_of(heads_of(roberta.model)[own])):
-        return None
-    pair = isinstance(examples.train[0].text, tuple)
-    if roberta.inputs.get(own) != ("pair" if pair else "one"):
         return None
     kind = roberta.kinds.get(own, "single_label")
     wanted, known = examples.classes, roberta.head_labels(own)
@@ -633,9 +632,9 @@ def reusable_head(
 
 
 def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
-    """Return the inner layer of the model's own head of pairs; None: it has none."""
-    own = roberta.default_head
-    if own is None or own not in heads_of(roberta.model) or roberta.inputs.get(own) != "pair":
+    """Return the inner layer of the model's head of pairs; None: it has none, or several."""
+    own = verb_model(roberta).heads.own("pair")
+    if own is None:
         return None
     head = heads_of(roberta.model)[own]
     dense = getattr(head, "dense", None)
