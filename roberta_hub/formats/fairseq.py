@@ -41,9 +41,9 @@ from roberta_hub.formats.fairseq_arguments import (
 )
 from roberta_hub.formats.foreign_heads import (
     advise_of_thresholds,
-    held_by_fairseq,
     advise_of_vectors,
     check_first_token,
+    held_by_fairseq,
 )
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, Format
 from roberta_hub.formats.tokenizer_files import (

@@ -49,7 +49,8 @@ _NO_HEAD = Remedy(
 _NO_SPAN_HEAD = Remedy(
     "load a model that has one, such as deepset/roberta-base-squad2, or train one "
     "(`roberta-hub train finetune=squad`)",
-    "-m takes a model that has one, such as deepset/roberta-base-squad2; `roberta-hub train finetune=squad` makes one",
+    "-m takes a model that has one, such as deepset/roberta-base-squad2; "
+    "`roberta-hub train finetune=squad` makes one",
 )
 
 

@@ -139,7 +139,7 @@ def test_records_state_theirs() -> None:
         assert stated.pop(name) == (None, learnt_with[name.partition(".")[0]])
     assert {name: found for name, found in stated.items() if found != (None, {})} == {
         "roberta.large.mnli": ("mnli", {"mnli": "pair"}),
-        "roberta.tiny": ("mnli", {"mnli": "pair"}),
+        "roberta.tiny": ("mnli", {"mnli": "pair", "sentiment": "one"}),
     }
     for record in MODELS:
         if record.name in stated:  # the others' heads are those that they learnt with
@@ -150,7 +150,7 @@ def test_records_state_theirs() -> None:
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_a_named_model_knows_them(pretrained: bool) -> None:
     tiny = load_model("roberta.tiny", pretrained=pretrained).eval()
-    assert (tiny.default_head, tiny.inputs) == ("mnli", {"mnli": "pair"})
+    assert (tiny.default_head, tiny.inputs) == ("mnli", {"mnli": "pair", "sentiment": "one"})
     with pytest.raises(InputError, match="zero_shot"):
         tiny.classify(["A dull film."])
     assert tiny.zero_shot(["A dull film."], ["fun", "boredom"])[0].label in ("fun", "boredom")
