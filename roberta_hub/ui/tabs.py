@@ -163,6 +163,8 @@ def _explain(roberta: RobertaHubInterface) -> Iterator[Tab]:
                 ("A man is playing a guitar.", "A man is making music."),
             )
             if entails(heads.labels(head))
+            else (("I loved every minute of it.",), ("The soup was cold and nobody cared.",))
+            if {"negative", "positive"} <= {*heads.labels(head)} and inputs == "one"
             else (),
             call,
         )
@@ -232,7 +234,10 @@ def _tag(roberta: RobertaHubInterface) -> Iterator[Tab]:
             "Entities" + suffix,
             "Names, places and other labelled spans of a text.",
             (Field("Text", 3),),
-            (("Ada Lovelace met Charles Babbage in London.",),),
+            (
+                ("Ada Lovelace met Charles Babbage in London.",),
+                ("Marie Curie moved from Warsaw to Paris.",),
+            ),
             call,
         )
 

@@ -151,8 +151,9 @@ def test_records_state_theirs() -> None:
 def test_a_named_model_knows_them(pretrained: bool) -> None:
     tiny = load_model("roberta.tiny", pretrained=pretrained).eval()
     assert (tiny.default_head, tiny.inputs) == ("mnli", {"mnli": "pair", "sentiment": "one"})
+    assert "positive" in tiny.classify(["A dull film."])[0].scores
     with pytest.raises(InputError, match="zero_shot"):
-        tiny.classify(["A dull film."])
+        tiny.classify(["A dull film."], head="mnli")
     assert tiny.zero_shot(["A dull film."], ["fun", "boredom"])[0].label in ("fun", "boredom")
 
 

@@ -20,17 +20,21 @@ from test_markup import parsed, text_of
 SHOWN = {
     "fill_mask": "Fill a mask",
     "zero_shot": "Label",
-    "explain": "Two texts",
+    "explain: mnli": "Two texts: mnli",
+    "explain: sentiment": "Classify: sentiment",
     "similarity": "Compare",
     "search": "Search",
+    "tag": "Entities",
     "tokens": "Tokens",
 }
 BEST = {
     "fill_mask": ["years", "University", "by"],
     "zero_shot": ["sports", "billing", "delivery"],
-    "explain": ["contradiction", "entailment"],
+    "explain: mnli": ["contradiction", "entailment"],
+    "explain: sentiment": ["positive", "negative"],
     "similarity": [[1, 0, 3, 2], [1, 0, 3, 2]],
     "search": ["The museum opens at nine.", "Dogs are not allowed."],
+    "tag": [["Ada Lovelace", "Charles Babbage", "London"], ["Marie Curie", "Warsaw", "Paris"]],
     "tokens": [9, 13],
 }
 """The right answer of each example: of `similarity` the nearest other line of each."""
@@ -39,8 +43,10 @@ BEST = {
 def best_of(name: str, found: Any) -> Any:
     if name == "fill_mask":
         return found[0][2].strip()
-    if name == "explain":
+    if name.startswith("explain"):
         return found.to_dict()["label"]
+    if name == "tag":
+        return [span.text for span in found]
     if name == "similarity":
         return (found - 2 * found.new_ones(len(found)).diag()).argmax(1).tolist()
     if name == "search":
@@ -52,12 +58,12 @@ def share_of(name: str, found: Any) -> float:
     """How sure the answer is; 1 where there is no doubt about it."""
     if name == "fill_mask":
         return float(found[0][1])
-    if name == "explain":
+    if name.startswith("explain"):
         return float(found.to_dict()["score"])
     return float(found.score) if name == "zero_shot" else 1.0
 
 
-def test_the_model_in_the_package_has_six_tabs(tiny: RobertaHubInterface) -> None:
+def test_the_model_in_the_package_has_eight_tabs(tiny: RobertaHubInterface) -> None:
     assert {tab.name: tab.title for tab in tabs(tiny)} == SHOWN == {k: SHOWN[k] for k in BEST}
 
 
@@ -113,7 +119,7 @@ def tab_of(roberta: RobertaHubInterface, name: str) -> Tab:
         ("zero_shot", ("text", ""), '"Labels, with commas between them" is empty'),
         ("zero_shot", ("text", " , "), "there is no label; write different ones"),
         ("zero_shot", ("text", "a,a"), "the label 'a' is there twice"),
-        ("explain", ("a", ""), '"Second text" is empty'),
+        ("explain: mnli", ("a", ""), '"Second text" is empty'),
         ("similarity", ("a\n" * (MAX_COMPARED + 1),), f"at most {MAX_COMPARED} are compared"),
         ("similarity", ("a\n\n" + "b " * 400,), "line 2: "),
         ("search", ("q", "a\n" * (MAX_LINES + 1)), f"at most {MAX_LINES} are searched"),

@@ -269,10 +269,10 @@ ROBERTA: tuple[Record, ...] = (
         default_head="mnli",
         inputs={"mnli": "pair", "sentiment": "one"},
         licence="Apache-2.0; trained on CC BY-SA text, see its MODEL_CARD.md and NOTICE",
-        summary='RoBERTa tiny, with 31 M parameters and the heads "mnli", "sentiment" and '
-        '"entities", in the package; no download.',
+        summary='RoBERTa tiny, 31 M parameters, with heads "mnli", "sentiment", "entities"; '
+        "no download.",
         details=(
-            "It has 6 layers and 384 dimensions. `classify` labels single texts by `sentiment`",
+            "It is in the package, with 6 layers of 384. `classify` labels single texts by `sentiment`",
             "and pairs by `mnli`; `tag` finds names by `entities`. It began as all-MiniLM-L6-v2",
             "and was trained on with this package; its MODEL_CARD.md says of what, and how good",
             "it is.",
