@@ -96,11 +96,12 @@ TAG: Question[list[Span], list[list[Span]]] = Question(
     name="tag",
     help="""Find the labelled spans of each text: names, places, parts of speech.
 
-    The answer has `spans`, each with its label, text, start and end in characters, and score. It
-    takes a model with a token head: `roberta-hub train finetune=ner` trains one.
+    The answer has `spans`, each with its label, text, start and end in characters, and score.
+    Without -m the model in the box finds persons, organizations, locations and other names. For
+    other spans it takes a model with a token head: `roberta-hub train finetune=ner` trains one.
     """,
     examples=(
-        'roberta-hub tag -m ner "Ada Lovelace lived in London."',
+        'roberta-hub tag "Ada Lovelace lived in London."',
         "printf 'Ada wrote.\\nIt rained.\\n' | roberta-hub tag -m ner -f csv",
     ),
     options=(
