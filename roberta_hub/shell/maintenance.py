@@ -78,7 +78,7 @@ def download(names: Sequence[str], force: bool, update: bool, revision: str | No
 @click.option(
     "--to", "form", required=True, type=click.Choice(MODEL_FORMATS), help="The new format."
 )
-@click.option("--head", metavar="NAME", help="The head that a Hugging Face model gets, of several.")
+@click.option("--head", metavar="NAME", help="The head to write, where a format cannot hold all.")
 @click.option(
     "--adapter/--no-adapter",
     default=None,

@@ -83,8 +83,12 @@ def test_a_head_with_the_tables_labels_is_found() -> None:
     assert found(roberta, pairs(12, (*MNLI[:2], "contradicts"))) is None
     assert found(roberta, [{"text": r["premise"], "label": r["label"]} for r in rows]) is None
     assert found(roberta, [{**row, "label": [row["label"]]} for row in rows]) is None
-    roberta.default_head = None
-    assert found(roberta, rows) is None and found(plain(), rows) is None
+    roberta.default_head = None  # the only head of pairs, all the same
+    assert found(roberta, rows) == "mnli" and found(plain(), rows) is None
+    roberta.default_head, roberta.inputs["other"] = "mnli", "one"
+    moods = ("0", "1")
+    single = [{"text": f"It rains {i}.", "label": moods[i % 2]} for i in range(12)]
+    assert found(roberta, single) == "other"  # and not the default, which judges pairs
 
 
 @pytest.mark.parametrize("run", [nothing, ruin])

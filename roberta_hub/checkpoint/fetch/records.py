@@ -274,8 +274,8 @@ ROBERTA: tuple[Record, ...] = (
         details=(
             "It is in the package, with 6 layers of 384. `classify` labels single texts by",
             "`sentiment` and pairs by `mnli`; `tag` finds names by `entities`. It began as",
-            "all-MiniLM-L6-v2 and was trained on with this package; its MODEL_CARD.md says of what,",
-            "and how good it is.",
+            "all-MiniLM-L6-v2 and was trained on with this package; its MODEL_CARD.md says of",
+            "what, and how good it is.",
         ),
         example=('>>> roberta.fill_mask("The capital of France is <mask>.", topk=3)',),
     ),
