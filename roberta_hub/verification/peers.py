@@ -313,7 +313,7 @@ def _answer_of(outputs: Sequence[Any], setup: Setup, path: Path) -> tuple[Any, E
         rank, width = len(output.shape), output.shape[-1]
         if rank == 2:
             heads = model.classification_heads.items()
-            fit = [name for name, head in heads if outputs_of(head) == width]
+            fit = _of_labels([n for n, head in heads if outputs_of(head) == width], setup, path)
             if len(fit) == 1:
                 return output, ExportedAnswer("classification", fit[0])
         elif width == model.config.vocab_size and model.encoder.lm_head is not None:
@@ -327,6 +327,14 @@ def _answer_of(outputs: Sequence[Any], setup: Setup, path: Path) -> tuple[Any, E
         "is; last_hidden_state, sentence_embedding, and logits of the one head of that width can "
         "be compared"
     )
+
+
+def _of_labels(heads: list[str], setup: Setup, path: Path) -> list[str]:
+    """Keep of several heads those whose labels the config.json beside a file names, if it does."""
+    named = read_note(path.with_name("config.json")).get("id2label")
+    labels = [*named.values()] if isinstance(named, dict) else []
+    alike = [head for head in heads if [*setup.labels.get(head, ())] == labels]
+    return alike if len(heads) > 1 else heads
 
 
 # ---- GGUF ----

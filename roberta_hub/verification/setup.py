@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -58,6 +58,8 @@ class Setup:
     """Whether vectors that are cut to their first numbers get length 1 again."""
     trimmed: tuple[int, int] = (0, 0)
     """Tokens that are left out at the start and at the end."""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Class names of heads, where known."""
 
     def ids(self, text: Text) -> Tensor:
         """Ids of a text or a pair: (T,)."""
@@ -151,7 +153,9 @@ def setup_of(roberta: RobertaHubInterface) -> Setup:
     settings = roberta.sentence or SentenceSettings()
     small = settings.lower_case
     tokenizer = roberta.tokenizer.in_lowercase if small else roberta.tokenizer
-    return Setup(model.double().eval(), tokenizer, settings, roberta.max_positions)
+    return Setup(
+        model.double().eval(), tokenizer, settings, roberta.max_positions, labels=roberta.labels
+    )
 
 
 def for_vectors(setup: Setup) -> Setup:
