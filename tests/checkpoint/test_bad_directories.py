@@ -280,7 +280,7 @@ def test_other_fields_of_wrong_types_and_values(
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3},
+        {"version": 4},
         {"version": None},
         {"version": "1"},
         {"model": None},
