@@ -1,6 +1,8 @@
 """Makes the next roberta.tiny, from another model, text and labels to the files in the package.
 
     python tools/next_tiny/train.py tables     # a CPU, minutes: shared data -> runs/next_tiny/in
+    python tools/next_tiny/train.py parts      # the same and the texts, in folders that travel
+    python tools/next_tiny/train.py join       # on the other machine: the pieces of all folders
     python tools/next_tiny/train.py tokens     # 16 cores, a minute: text -> packed ids
     python tools/next_tiny/train.py teach      # a GPU, minutes: four teachers learn
     python tools/next_tiny/train.py answers    # a GPU, minutes: what they answer is stored
@@ -125,7 +127,7 @@ class Rows:
 
 
 def make_tables(given: argparse.Namespace) -> None:
-    """Write tables, and the teachers' weights in parts that travel."""
+    """Write tables, and the teachers' weights in few bytes."""
     from next_teachers import narrowed
     from safetensors.torch import load_file, save_file
 
@@ -152,6 +154,47 @@ def make_tables(given: argparse.Namespace) -> None:
             kept = own / path.relative_to(source)
             kept.parent.mkdir(exist_ok=True)
             kept.write_bytes(path.read_bytes())
+
+
+def make_parts(given: argparse.Namespace) -> None:
+    """Deal inputs and texts to folders of at most `PART` bytes: `parts/00`, `parts/01`, ..."""
+    folder = given.inputs.parent / "parts"
+    if folder.exists():
+        sys.exit(f"{folder} is there already; remove it to deal the inputs anew")
+    files = {
+        path.relative_to(given.inputs): path for path in given.inputs.rglob("*") if path.is_file()
+    }
+    for name in tables.TEXTS:
+        files[Path(f"{name}.txt.xz")] = tables.DATA / "pretrain" / f"{name}.txt.xz"
+    number, free = 0, PART
+    for name, path in sorted(files.items()):
+        whole = path.read_bytes()
+        starts, place = [0], min(free, len(whole))
+        while place < len(whole):
+            starts.append(place)
+            place += PART
+        for i, (start, end) in enumerate(itertools.pairwise([*starts, len(whole)])):
+            if end - start > free:
+                number, free = number + 1, PART
+            piece = folder / f"{number:02}" / f"{name}.part{i:03}of{len(starts):03}"
+            piece.parent.mkdir(parents=True, exist_ok=True)
+            piece.write_bytes(whole[start:end])
+            free -= end - start
+    print(f"{number + 1} folders in {folder}", flush=True)
+
+
+def join_parts(given: argparse.Namespace) -> None:
+    """Put files together again whose pieces lie in the folder of inputs."""
+    for first in sorted(given.inputs.rglob("*.part000of*")):
+        target, count = first.with_suffix(""), int(first.suffix[-3:])
+        pieces = [target.with_name(f"{target.name}.part{i:03}of{count:03}") for i in range(count)]
+        if missing := [piece.name for piece in pieces if not piece.is_file()]:
+            sys.exit(f"{given.inputs} lacks {', '.join(missing)}; bring all folders of parts")
+        new = target.with_name(f"{target.name}.new")
+        new.write_bytes(b"".join(piece.read_bytes() for piece in pieces))
+        new.rename(target)
+        for piece in pieces:
+            piece.unlink()
 
 
 def texts_of(chunk: tuple[str, list[tuple[int, list[str]]], float]) -> tuple[Any, ...]:
@@ -241,14 +284,13 @@ def make_tokens(given: argparse.Namespace) -> None:
 
 
 def texts_here(name: str, given: argparse.Namespace) -> Iterator[tuple[int, list[str]]]:
-    """Read a text from the shared folder, or from the parts that travelled."""
-    parts = sorted(given.inputs.glob(f"{name}.txt.xz.*"))
-    if not parts:
+    """Read a text from the inputs if it travelled with them, else from the shared folder."""
+    path = given.inputs / f"{name}.txt.xz"
+    if not path.exists():
         yield from tables.documents(name)
         return
-    whole = b"".join(part.read_bytes() for part in parts)
-    lines = lzma.decompress(whole).decode().splitlines(keepends=True)
-    yield from tables.learnable(name, lines, tables.held_out(name))
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        yield from tables.learnable(name, file, tables.held_out(name))
 
 
 # --- teachers
@@ -999,6 +1041,8 @@ def temperature(hub: Any, head: str, rows: Sequence[tuple[Any, int]]) -> float:
 
 STEPS: dict[str, Callable[[argparse.Namespace], None]] = {
     "tables": make_tables,
+    "parts": make_parts,
+    "join": join_parts,
     "tokens": make_tokens,
     "teach": teach,
     "answers": answers,
