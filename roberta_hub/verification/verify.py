@@ -425,6 +425,8 @@ class _Work:
             state = self._shape(question, state)
             faults += vector_faults(self.setup)
         of_pairs = [fault for fault in faults if fault.name == "segments"]
+        if self.rounding is not None and answer != VECTORS:
+            faults = of_pairs  # the others were looked for where the rounding was found
         found_here, state, limit = diagnose(
             question, state, faults, of_texts=of_pairs, dtype=self.peer.dtype
         )
