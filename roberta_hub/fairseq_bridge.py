@@ -18,7 +18,7 @@ from typing import Any
 from roberta_hub.errors import InputError, MissingExtraError
 from roberta_hub.fairseq_names.importing import ORIGIN
 from roberta_hub.formats.fairseq import fairseq_family, fairseq_state, read_state
-from roberta_hub.formats.foreign_heads import advise_of_vectors
+from roberta_hub.formats.foreign_heads import advise_of_vectors, held_by_fairseq
 from roberta_hub.formats.saving import checkpoint_of
 from roberta_hub.formats.tokenizer_files import fairseq_dictionary
 from roberta_hub.formats.upgrade import is_stale
@@ -105,8 +105,10 @@ def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
     model = ours.model if isinstance(ours, RobertaHubInterface) else ours
     tokenizer = interface.tokenizer if interface else Tokenizer.shipped()
     labels = interface.labels if interface else {}
-    checkpoint = checkpoint_of(model, tokenizer, interface and interface.task, labels)
-    state = fairseq_state(checkpoint)
+    task = interface and interface.task
+    default = interface.default_head if interface else None
+    checkpoint = checkpoint_of(model, tokenizer, task, labels, default)
+    state = fairseq_state(held_by_fairseq(checkpoint))
     advise_of_vectors(checkpoint, "fairseq's")
     import_fairseq()
     from fairseq.data import Dictionary as TheirDictionary

@@ -170,8 +170,8 @@ class RobertaHubInterface(nn.Module):
         bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
         labels: class names of each head, where known.
-        default_head: the head that a verb uses by default: the one that the model was trained for,
-            if known.
+        default_head: the head that a verb uses by default, where several would do: the one that the
+            model was trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
         kinds: what each classification head learnt, where known: "single_label", "multi_label" or
             "regression". `classify` follows it.
@@ -391,7 +391,8 @@ class RobertaHubInterface(nn.Module):
             texts: one str, or many; see the class. A head that was trained on pairs takes only
                 pairs, and a head that was trained on single texts takes only single texts. `inputs`
                 has the kind of each head.
-            head: name of a classification head. None: `default_head`, else the only head.
+            head: name of a classification head. None: of the heads that take such texts
+                `default_head`, else the only one.
             multi_label: True gives each label an independent probability, and `labels` holds the
                 labels that reach their thresholds. False gives probabilities that add up to 1. None
                 uses the kind that the head was trained for (`kinds`), or False if that is unknown.
@@ -407,10 +408,16 @@ class RobertaHubInterface(nn.Module):
 
         Raises:
             UnknownNameError: the model has no such head.
-            InputError: the model has several heads, and none was named; or the head judges pairs,
-                and a text is single.
+            InputError: the model has several heads for such texts, and none was named; the texts
+                are single ones and pairs, which have a head each; or the head judges pairs, and a
+                text is single.
 
         Example:
+            >>> tiny = roberta_hub.load_model("roberta.tiny").eval()
+            >>> sorted(tiny.classify("I loved it.").scores)  # by its head for single texts
+            ['negative', 'neutral', 'positive']
+            >>> tiny.classify([("A dog ran.", "An animal moved.")])[0].label  # by that for pairs
+            'entailment'
             >>> roberta.register_classification_head("topic", labels=["art", "sport"])
             >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)
             ['art', 'sport']
@@ -429,7 +436,7 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             texts: one str, or many; see the class.
-            head: name of a classification head. None: `default_head`, else the only one.
+            head: name of a classification head. None: as `classify` finds it.
             options: batch_tokens, progress, truncate, stride; see `classify`.
 
         Returns:
@@ -449,7 +456,7 @@ class RobertaHubInterface(nn.Module):
         """
         heads = self._heads
         many, one = as_texts(texts)
-        head = heads.find(head, "classification", "predict_proba")
+        head = heads.find_for(many, head, "predict_proba")
         found = classify.probabilities(self._runner(**options), many, heads, head)
         return found[0] if one else found
 
@@ -1535,7 +1542,9 @@ class RobertaHubInterface(nn.Module):
                 dict.txt) or "huggingface" (for transformers). fairseq's model.pt gets the
                 additional keys `labels`, `own_head` and `inputs`. `load_model` reads them; fairseq
                 ignores them, and does not write them again.
-            head: head to write for Hugging Face, if the model has several.
+            head: the only head to write, for a format that cannot hold all. None writes for Hugging
+                Face `default_head`, else the only head, and for fairseq all classification heads.
+                A warning names the heads that are left out.
 
         Raises:
             CheckpointError: the format cannot express the model.

@@ -356,7 +356,7 @@ MISTAKES: dict[str, list[Case]] = {
     # ---- what is asked ----
     "a head that is not there": [
         case(lambda at: at.r.classify("a", "moood"), UnknownNameError, "did you mean mood?"),
-        case(lambda at: at.r.classify("a"), InputError, "has 2: mnli (contra", "head=NAME"),
+        case(lambda at: at.r.classify([("a", "b")]), InputError, "has 2: mnli (contra"),
         case(lambda at: at.bare.classify("a"), UnknownNameError, "this model has no head", "train"),
         case(lambda at: at.one.zero_shot("a", MOOD), UnknownNameError, "'entailment'", "has mood"),
     ],

@@ -84,7 +84,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
     """
     asked.takes("labels", "text", "label", "labels", "head")
     roberta = asked.roberta
-    head = asked.head_of("classification")
+    head = asked.head_of("classification", "pair" if len(columns.texts) > 1 else "one")
     known = roberta.head_labels(head)
     if len(known) == 1 or roberta.kinds.get(head) == "regression":
         raise InputError(

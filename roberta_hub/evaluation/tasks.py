@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import Kind as HeadKind
@@ -71,17 +72,18 @@ class Asked:
                 remedy=Remedy(f"leave {odd[0]}=... out", f"leave --{odd[0]} out"),
             )
 
-    def head_of(self, kind: HeadKind) -> str:
+    def head_of(self, kind: HeadKind, inputs: Inputs | None = None) -> str:
         """Find the head that is asked.
 
         Args:
             kind: that the task needs.
+            inputs: what a classification head is asked about; None: anything.
 
         Raises:
             UnknownNameError: the model has no such head; the message says how to get one.
             InputError: it has several, and none was named.
         """
-        return self.roberta._heads.find(self.head, kind, "evaluate", remedy=_NO_HEAD)
+        return self.roberta._heads.find(self.head, kind, "evaluate", inputs=inputs, remedy=_NO_HEAD)
 
     def known(self, texts: Sequence[Text]) -> tuple[str, ...]:
         """Say how many of some texts `fit` has taught the model.

@@ -43,6 +43,7 @@ from roberta_hub.formats.foreign_heads import (
     advise_of_thresholds,
     advise_of_vectors,
     check_first_token,
+    held_by_fairseq,
 )
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, Format
 from roberta_hub.formats.tokenizer_files import (
@@ -521,7 +522,8 @@ def _read_tokenizer(
 
 
 def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: str | None) -> None:
-    """See `Format.write`; every head is kept."""
+    """See `Format.write`; every classification head is kept, or the one that is named."""
+    checkpoint = held_by_fairseq(checkpoint, head)
     check_relative(checkpoint)
     check_layout(tokenizer, FAIRSEQ.name, lays_out_as_roberta(tokenizer))
     shipped = without_added(tokenizer.engine) is GPT2BPE.shipped()

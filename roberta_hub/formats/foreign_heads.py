@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from roberta_hub.arguments import advise
-from roberta_hub.checkpoint.checkpoint import POOLER, Checkpoint
+from roberta_hub.checkpoint.checkpoint import (
+    HEADS,
+    POOLER,
+    SPAN_HEADS,
+    TOKEN_HEADS,
+    Checkpoint,
+)
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.settings import DEFAULT_THRESHOLD, HeadSettings
 
@@ -37,6 +44,70 @@ def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) 
             "give --to roberta_hub, or make a head of <s> by `roberta-hub fit --pooling cls`",
         ),
     )
+
+
+def held_by_fairseq(checkpoint: Checkpoint, head: str | None = None) -> Checkpoint:
+    """Return the checkpoint with the heads that fairseq's RoBERTa can hold, and warn of the others.
+
+    Those are its classification heads; of a model whose own head is none of them nothing is left
+    out, so that writing it is refused.
+
+    Args:
+        checkpoint: of the model.
+        head: the only one to keep; None: all that can be.
+
+    Raises:
+        CheckpointError: no such classification head.
+    """
+    able = [*checkpoint.heads()]
+    if head is not None and head not in able:
+        there = [*checkpoint.token_heads(), *checkpoint.span_heads()]
+        what = "a head for tokens or spans" if head in there else "there is none of that name"
+        raise CheckpointError(
+            f"fairseq's RoBERTa has classification heads only, and {head!r} is no such head "
+            f"({what}); there are {', '.join(able) or 'none'}"
+        )
+    if head is None and checkpoint.default_head not in able:
+        return checkpoint
+    keep = able if head is None else [head]
+    prefixes = tuple(f"{HEADS}{name}." for name in keep)
+    advise_of_heads(checkpoint, "fairseq's", keep)
+    return dataclasses.replace(
+        checkpoint,
+        weights={
+            name: tensor
+            for name, tensor in checkpoint.weights.items()
+            if not name.startswith((HEADS, TOKEN_HEADS, SPAN_HEADS)) or name.startswith(prefixes)
+        },
+        labels={name: own for name, own in checkpoint.labels.items() if name in keep},
+        inputs={name: own for name, own in checkpoint.inputs.items() if name in keep},
+        head_settings={n: own for n, own in checkpoint.head_settings.items() if n in keep},
+        default_head=checkpoint.default_head if checkpoint.default_head in keep else head,
+    )
+
+
+def advise_of_heads(
+    checkpoint: Checkpoint, whose: str, written: Sequence[str], others: Sequence[str] = ()
+) -> None:
+    """Warn of heads that a format leaves out.
+
+    Args:
+        checkpoint: of the model.
+        whose: what the library is called.
+        written: heads that are written.
+        others: heads of which nothing is said.
+    """
+    there = [*checkpoint.heads(), *checkpoint.token_heads(), *checkpoint.span_heads()]
+    left = [name for name in there if name not in (*written, *others)]
+    if left:
+        advise(
+            f"{whose} format gets head {', '.join(map(repr, written))} of this model, without "
+            f"{', '.join(map(repr, left))}",
+            remedy=Remedy(
+                "head=NAME chooses another, and format='roberta_hub' holds all",
+                "--head NAME chooses another, and --to roberta_hub holds all",
+            ),
+        )
 
 
 def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:

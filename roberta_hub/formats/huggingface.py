@@ -42,7 +42,11 @@ from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
 from roberta_hub.formats.cross_encoder import read_cross_encoder
-from roberta_hub.formats.foreign_heads import advise_of_thresholds, check_first_token
+from roberta_hub.formats.foreign_heads import (
+    advise_of_heads,
+    advise_of_thresholds,
+    check_first_token,
+)
 from roberta_hub.formats.format import CheckpointSource, Format, folder_of
 from roberta_hub.formats.huggingface_config import (
     check_expressible,
@@ -386,7 +390,7 @@ def write_huggingface(
         checkpoint: of the model; its family decides the names.
         directory: made if missing.
         vocabulary: the tokenizer's files by name.
-        head: a Hugging Face model has one at most; None: the only one.
+        head: a Hugging Face model has one at most; None: the model's default, else the only one.
         ends: the ids of the first and the last symbol of a sequence; None: the family's.
 
     Raises:
@@ -410,6 +414,9 @@ def write_huggingface(
     if checkpoint.learnt:
         about[LEARNT_KEY] = pack(checkpoint.learnt)
     write_json(directory / "config.json", about)
+    if names:
+        fixed = [known.name for known in table.heads if known.labels]  # of the pre-training
+        advise_of_heads(checkpoint, "Hugging Face's", [names.name], fixed)
     if names and names.kind == HEADS:
         advise_of_thresholds(checkpoint, "Hugging Face's", [names.name])
 

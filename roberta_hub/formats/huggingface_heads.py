@@ -157,8 +157,8 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
     Args:
         table: of the family.
         checkpoint: of the model.
-        head: the head's name; None: the only one. A head of the family's pre-training
-            comes after others.
+        head: the head's name; None: the model's default, else the only one. A head of the
+            family's pre-training comes after others.
 
     Raises:
         CheckpointError: no such head, or several and none is chosen; or no class of the family has
@@ -175,7 +175,8 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
     first = {REPLACED} | {
         names.name for names in table.heads if len(names.labels) == classes.get(names.name, -1)
     }
-    name = _chosen(list(kinds), [name for name in kinds if name not in first], head)
+    trained = [name for name in kinds if name not in first]
+    name = _chosen(list(kinds), trained, head, checkpoint.default_head)
     if name is None:
         return None
     has_lm_head = checkpoint.config.lm_head
@@ -198,11 +199,15 @@ def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) ->
     return dataclasses.replace(alike[0], name=name)
 
 
-def _chosen(heads: Sequence[str], trained: Sequence[str], head: str | None) -> str | None:
-    """Return the head that was asked for, else the only one of those trained, else the only one."""
+def _chosen(
+    heads: Sequence[str], trained: Sequence[str], head: str | None, default: str | None
+) -> str | None:
+    """Return the head that was asked for, else of those trained, or of all, the default or only."""
     if head is not None and head not in heads:
         raise CheckpointError(f"no head {head!r} to save; there are {', '.join(heads) or 'none'}")
     able = trained or heads
+    if head is None and default in able:
+        return default
     if head is None and len(able) > 1:
         raise CheckpointError(
             f"a Hugging Face model holds one classifier and this one has {len(heads)}",

@@ -169,7 +169,8 @@ def write(
         tokenizer: its files are written too.
         directory: made if missing; another model of the same format in it is replaced.
         format: one of `FORMATS`.
-        head: for Hugging Face's format, which holds one; None: the only one.
+        head: the only one to write for Hugging Face's format, which holds one, or fairseq's, which
+            holds classification heads; None: the model's default, or all that fairseq's holds.
 
     Raises:
         CheckpointError: the format cannot express the model, or the disk refuses. The directory is

@@ -16,6 +16,12 @@ from roberta_hub.model.known_head import known_head, outputs_of
 from roberta_hub.rows.frames import list_of
 from roberta_hub.text.tokenizer import Tokenizer
 
+_NO_HEAD = Remedy(
+    "load a model of multiple choice (RACE, SWAG), or train one "
+    "(`roberta-hub train finetune=race`)",
+    "-m takes a model of multiple choice (RACE, SWAG); `roberta-hub train finetune=race` trains "
+    "one",
+)
 OPTION_FIRST = "sentence_ranking"
 ONE_SEPARATOR = "commonsense_qa"
 """fairseq's tasks whose inputs have another layout."""
@@ -72,6 +78,7 @@ def option_head(heads: Heads, head: str | None) -> str:
         "choose",
         fits=lambda name: outputs_of(known_head(heads.model, name)) == 1,
         need="classification head with one output, the score of an option",
+        remedy=_NO_HEAD,
     )
 
 

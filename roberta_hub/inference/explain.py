@@ -124,7 +124,7 @@ def head_to_explain(heads: Heads, head: str | None, inputs: Inputs) -> str | Non
         return own
     if head is None and (has_lm_head(heads.model) or not len(there)):
         return None
-    return heads.find(head, "classification", "explain")
+    return heads.find(head, "classification", "explain", inputs=inputs)
 
 
 # ---- surprise ----

@@ -39,13 +39,18 @@ _GIVE_PAIRS = Remedy(
     "give pairs (--pair A B, or two columns), or take zero-shot, for labels in words",
 )
 _NAME_A_HEAD = Remedy("pass head=NAME, or set roberta.default_head once", "say --head NAME")
+_ASK_APART = Remedy(
+    "ask single texts and pairs in two calls", "give single texts and pairs to two commands"
+)
 _NO_HEAD = Remedy(
     "load a model that has one, or register and train one",
     "-m takes a model that has one; `roberta-hub fit` and `roberta-hub train` make them",
 )
 _NO_SPAN_HEAD = Remedy(
-    "load a model that has one, or train one (`roberta-hub train finetune=squad`)",
-    "-m takes a model that has one; `roberta-hub train finetune=squad` makes one",
+    "load a model that has one, such as deepset/roberta-base-squad2, or train one "
+    "(`roberta-hub train finetune=squad`)",
+    "-m takes a model that has one, such as deepset/roberta-base-squad2; "
+    "`roberta-hub train finetune=squad` makes one",
 )
 
 
@@ -248,22 +253,61 @@ class Heads:
         """
         return check_words(head, self.word_rules.get(head, "words"))
 
+    def own(self, inputs: Inputs) -> str | None:
+        """The classification head for single texts, or for pairs; None: none, or several.
+
+        Several heads of one kind of inputs leave the model's default, if it is among them.
+        """
+        able = [name for name in heads_of(self.model) if self.inputs(name) == inputs]
+        return self.default if self.default in able else able[0] if len(able) == 1 else None
+
+    def find_for(self, texts: Sequence[Text], head: str | None, verb: str) -> str:
+        """Find the classification head for texts by what they are: single texts, or pairs.
+
+        Args:
+            texts: str, or tuples of them.
+            head: name; None: not given.
+            verb: for the error.
+
+        Raises:
+            UnknownNameError: no such head, or none.
+            InputError: several for such texts, and none is the default; or single texts and pairs,
+                for which there are two.
+        """
+        kinds: set[Inputs] = {
+            "pair" if isinstance(text, tuple) and len(text) > 1 else "one"
+            for text in texts
+            if isinstance(text, str | tuple)  # the tokenizer refuses others
+        }
+        found = {self.find(head, "classification", verb, inputs=own) for own in kinds or [None]}
+        if len(found) > 1:
+            raise InputError(
+                f"{verb} has single texts and pairs at once, and this model has a head for each: "
+                f"{_listed(sorted(found), 'classification', self.labels)}",
+                remedy=_ASK_APART,
+            )
+        return found.pop()
+
     def find(
         self,
         head: str | None,
         kind: Kind,
         verb: str,
         *,
+        inputs: Inputs | None = None,
         fits: Callable[[str], bool] | None = None,
         need: str = "",
         remedy: Remedy | None = None,
     ) -> str:
         """Find the head for a verb: the named one, else the model's default, else the only one.
 
+        Heads that were trained on other inputs are left out, if there are others.
+
         Args:
             head: name; None: not given.
             kind: of head that the verb needs.
             verb: for the error.
+            inputs: what a classification head is asked about; None: anything.
             fits: whether the verb can use a head of the kind; None: any.
             need: description of such heads, for the error.
             remedy: for the error if there is none; None: how to get one of the kind.
@@ -276,6 +320,8 @@ class Heads:
             known_head(self.model, head, kind)
             return head
         able = [name for name in heads_of(self.model, kind) if fits is None or fits(name)]
+        if inputs is not None:
+            able = [name for name in able if self.inputs(name) in (None, inputs)] or able
         if self.default in able:
             return self.default
         if len(able) == 1:

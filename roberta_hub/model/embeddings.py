@@ -4,7 +4,7 @@ The sum has one of three forms:
 
 - plain: all tables have width C (RoBERTa, XLM-R, BERT; Devlin et al. 2019, section 3);
 - factorized tokens: the token table has width E, and its rows are projected to C before positions
-  are added (roberta.tiny);
+  are added (Lan et al. 2020, section 3.1);
 - projected sum: all tables and the LayerNorm have width E, and the normalized sum is projected to C
   (ALBERT, Lan et al. 2020, section 3.1; ELECTRA, Clark et al. 2020).
 

@@ -28,7 +28,7 @@ def answers(
     """Ask a classification head. See `RobertaHubInterface.classify`."""
     from roberta_hub.inference.classify import classify
 
-    head = model.heads.find(head, "classification", "classify")
+    head = model.heads.find_for(texts, head, "classify")
     return classify(model.runner, texts, model.heads, head, multi_label)
 
 

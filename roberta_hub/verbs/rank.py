@@ -24,6 +24,12 @@ from roberta_hub.verbs.question import (
 if TYPE_CHECKING:
     from roberta_hub.inference.search import Hit
 
+_NO_HEAD = Remedy(
+    "load a cross-encoder, a model for reranking, or take label=NAME of a head of pairs: "
+    "rank(..., label='entailment')",
+    "-m takes a cross-encoder, a model for reranking; of a head of pairs --label NAME is taken: "
+    "--label entailment",
+)
 _PAIRS = (
     "a query and a text go together: --pair QUERY TEXT, two columns of a table, or a tab between "
     "the two on a line"
@@ -47,8 +53,10 @@ def scores(
         head,
         "classification",
         "rank",
+        inputs="pair",
         fits=lambda name: len(heads.labels(name)) == 1 or label in heads.labels(name),
         need="classification head with one output, or with the label that is asked for",
+        remedy=_NO_HEAD,
     )
     labels = heads.labels(head)
     check_inputs(pairs, head, heads.inputs(head))

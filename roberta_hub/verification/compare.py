@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import one_of, path_text, short_repr
+from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.evaluation.labels import right_labels
 from roberta_hub.evaluation.tasks import LeftOut, check_finite, known_note
@@ -109,7 +110,8 @@ def compare(
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):
         return _by_vectors(names, models, _read(source, columns, None), truncate)
-    heads = [_head(name, model, head) for name, model in zip(names, models, strict=True)]
+    inputs: Inputs = "pair" if len(columns.texts) > 1 else "one"
+    heads = [_head(name, model, head, inputs) for name, model in zip(names, models, strict=True)]
     rows = _read(source, columns, _Known.of(models, heads))
     return _by_labels(names, models, heads, rows, truncate)
 
@@ -273,9 +275,9 @@ def _by_labels(
     )
 
 
-def _head(name: str, model: RobertaHubInterface, head: str | None) -> str:
+def _head(name: str, model: RobertaHubInterface, head: str | None, inputs: Inputs) -> str:
     """Find the head that is compared, which gives labels."""
-    own = model._heads.find(head, "classification", "compare")
+    own = model._heads.find(head, "classification", "compare", inputs=inputs)
     if len(model.head_labels(own)) < 2 or model.kinds.get(own) == "regression":
         raise InputError(
             f"head {own!r} of {short_repr(name)} gives a number, and compare takes labels",

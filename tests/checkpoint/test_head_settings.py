@@ -187,6 +187,9 @@ def test_they_refuse_vectors_of_length_1(tmp_path: Path, format: Any) -> None:
 
 def test_a_head_of_the_first_token_is_written_alone_where_one_is(tmp_path: Path) -> None:
     roberta = pooled()
+    with pytest.raises(CheckpointError, match="head 'tags' reads the mean of all tokens"):
+        roberta.save(tmp_path, "huggingface")  # its default
+    roberta.default_head = None
     with pytest.raises(CheckpointError, match="holds one classifier and this one has 3"):
         roberta.save(tmp_path, "huggingface")
     roberta.save(tmp_path, "huggingface", head="mood")

@@ -79,6 +79,10 @@ def test_every_kind_has_its_own_default(many: RobertaHubInterface) -> None:
     [
         (
             lambda r: r.classify(["a"]),
+            r"classify .* has 3: topic \(art, sport\), race \(0\), grade \(0\); pass head=",
+        ),
+        (
+            lambda r: r.classify([("a", "b")]),
             r"classify .* has 4: mnli \(contradiction, neutral, entailment\), topic \(art, sport\)",
         ),
         (lambda r: r.tag(["a"]), r"tag .* has 2: ner \(O, B-ner\), pos \(O, B-pos\); pass head="),
@@ -208,7 +212,10 @@ def test_a_mark_is_above_the_labels(tuned: RobertaHubInterface) -> None:
 
 def test_a_head_of_single_texts_takes_no_pair(tuned: RobertaHubInterface) -> None:
     with pytest.raises(InputError, match=r"texts\[1\]: a tuple of 2 texts .*'mood' was trained"):
+        tuned.classify(["a", ("b", "c")], "mood")
+    with pytest.raises(InputError, match="single texts and pairs at once"):
         tuned.classify(["a", ("b", "c")])
+    assert set(tuned.classify([("b", "c")])[0].scores) == set(NLI)
     assert len(tuned.classify(["a", ("b",)])) == 2
 
 

@@ -85,6 +85,10 @@ def test_a_head_with_the_tables_labels_is_found() -> None:
     assert found(roberta, [{**row, "label": [row["label"]]} for row in rows]) is None
     roberta.default_head = None  # a head is known by its inputs and labels
     assert found(roberta, rows) == "mnli" and found(plain(), rows) is None
+    roberta.default_head, roberta.inputs["other"] = "mnli", "one"
+    moods = ("0", "1")
+    single = [{"text": f"It rains {i}.", "label": moods[i % 2]} for i in range(12)]
+    assert found(roberta, single) == "other"  # and not the default, which judges pairs
     del roberta.inputs["mnli"]
     assert found(roberta, rows) is None
 

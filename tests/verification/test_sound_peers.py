@@ -11,6 +11,7 @@ from peers_at_fault import PROMPT, Service, copied, served
 
 import roberta_hub
 from roberta_hub import SentenceSettings
+from roberta_hub.errors import InputError
 from roberta_hub.verification.records import Verification
 
 pytest.importorskip("transformers")
@@ -88,6 +89,18 @@ def test_an_export_of_a_head(folders: Any, models: Any, tmp_path: Path) -> None:
     found = roberta_hub.verify(roberta, tmp_path / "model.onnx")
     assert_sound(found)
     assert "logits" in [stage.name for stage in found.stages]
+
+
+def test_an_export_of_one_of_two_heads_is_known_by_its_labels(folders: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    roberta = roberta_hub.load_model(folders("roberta"))
+    roberta.register_classification_head("topic", labels=["art", "sport", "law"])
+    roberta.register_classification_head("mood", labels=["bad", "neutral", "good"])
+    roberta.export(tmp_path, head="mood")
+    assert_sound(roberta_hub.verify(roberta, tmp_path / "model.onnx"))
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(InputError, match="not clear which answer"):
+        roberta_hub.verify(roberta, tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("protocol", ["", "/embed", "/v1/embeddings"])
