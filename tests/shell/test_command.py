@@ -41,7 +41,8 @@ def test_convert_writes_what_loads_alike(run: Run, tmp_path: Path, form: str) ->
     roberta.save(tmp_path / "model")
     options = ("--head", "topic") if form == "huggingface" else ()
     status, out, err = run("convert", "model", "new", "--to", form, *options)
-    assert (status, out) == (0, "") and err.startswith("new: ")
+    assert (status, out) == (0, "") and err.splitlines()[-1].startswith("new: ")
+    assert ("gets head 'topic' of this model, without 'other'" in err) == (form == "huggingface")
     before, after = load_model(tmp_path / "model"), load_model(tmp_path / "new")
     for one, two in zip(before.features(TEXTS), after.features(TEXTS), strict=True):
         torch.testing.assert_close(one, two, atol=1e-5, rtol=0)
