@@ -414,9 +414,7 @@ class RobertaHubInterface(nn.Module):
 
         Example:
             >>> tiny = roberta_hub.load_model("roberta.tiny").eval()
-            >>> sorted(tiny.classify("I loved it.").scores)  # by its head for single texts
-            ['negative', 'neutral', 'positive']
-            >>> tiny.classify([("A dog ran.", "An animal moved.")])[0].label  # by that for pairs
+            >>> tiny.classify([("A dog ran.", "An animal moved.")])[0].label  # its head for pairs
             'entailment'
             >>> roberta.register_classification_head("topic", labels=["art", "sport"])
             >>> sorted(roberta.classify(["Goal!"], "topic")[0].scores)

@@ -53,7 +53,9 @@ By chance that is a quarter of them at most."""
 LEAST_EFFECT = 0.05
 """Part of what is left that a fault must make to be looked for in it."""
 LEAST_LEFT = 0.999
-"""Part of a difference over which a fault that leaves it explains nothing."""
+"""Part of a difference over which a fault that leaves it explains nothing, beside a rounding."""
+MOST_LEFT = 0.5
+"""The same where no rounding is known: what is left of a fault that is there is less than it."""
 MOST_CUTS = 300
 """Lengths that are tried one by one."""
 
@@ -321,7 +323,7 @@ def _under_rounding(
             once = sum(ONCE[0] < share < ONCE[1] for share in shares)
             if shares and once >= MOST_TEXTS * len(shares):
                 left = median(question.gaps(_rounded(state.with_fault(fault), rounding), texts))
-                if left > LEAST_LEFT * before:  # by chance
+                if left > (MOST_LEFT if rounding is None else LEAST_LEFT) * before:  # by chance
                     continue
                 best = min(best or (math.inf, fault), (left, fault), key=lambda one: one[0])
         if best is None:
