@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from roberta_hub.checkpoint.fetch.records import available_models
     from roberta_hub.config import RobertaConfig
     from roberta_hub.errors import RobertaHubError
+    from roberta_hub.evaluation.compare import compare
     from roberta_hub.evaluation.evaluate import evaluate
     from roberta_hub.evaluation.mteb_encoder import as_mteb
     from roberta_hub.fairseq_names.importing import as_fairseq
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from roberta_hub.settings import SentenceSettings, ZeroShotSettings
     from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
-    from roberta_hub.verification.compare import compare
     from roberta_hub.verification.verify import verify
 
 __version__ = "0.3.0.dev0"
@@ -76,7 +76,7 @@ _HOMES = {
     "as_mteb": "roberta_hub.evaluation.mteb_encoder",
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
-    "compare": "roberta_hub.verification.compare",
+    "compare": "roberta_hub.evaluation.compare",
     "evaluate": "roberta_hub.evaluation.evaluate",
     "fit": "roberta_hub.train.fitting.fit",
     "load_model": "roberta_hub.hub",

@@ -88,7 +88,7 @@ def similar(roberta: Any, limit: int | None) -> Score:
     """STS-B's test pairs by `embed`: Spearman's correlation of cosines with people's scores."""
     import torch
 
-    from roberta_hub.train.metrics import correlations
+    from roberta_hub.measures.numbers import correlations
 
     rows = table(SHARED / "data/tasks/sts-b-test.csv")[:limit]
     people = torch.tensor([float(row[4]) for row in rows])

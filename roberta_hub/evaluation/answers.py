@@ -10,14 +10,14 @@ import torch
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.records import Evaluation, Group
 from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
+from roberta_hub.measures.intervals import bootstrap_interval
+from roberta_hub.measures.squad import squad_score
 from roberta_hub.rows.tables import Table
 from roberta_hub.train.data.questions import (
     QuestionExample,
     read_questions,
     table_questions,
 )
-from roberta_hub.train.fitting.measures import bootstrap_interval
-from roberta_hub.train.metrics import squad_score
 
 
 def answers(asked: Asked, task: Path | Table) -> Evaluation:

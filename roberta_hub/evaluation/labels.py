@@ -9,23 +9,20 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.evaluation.records import Evaluation, Group
 from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
+from roberta_hub.measures.classes import class_measures
+from roberta_hub.measures.counts import Counts, count_labels, f1, precision_recall_f1
+from roberta_hub.measures.intervals import share_interval
 from roberta_hub.rows.columns import find_columns
 from roberta_hub.rows.tables import Row, Table
 from roberta_hub.rows.values import is_blank, to_python
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.measures import (
-    calibration_error,
-    log_loss,
-    reliability_bins,
-    share_interval,
-)
 from roberta_hub.train.fitting.multi_label import (
     LABEL_SEPARATORS,
     flags_in,
@@ -33,7 +30,6 @@ from roberta_hub.train.fitting.multi_label import (
     labels_in,
     parse_cell,
 )
-from roberta_hub.train.metrics import accuracy, f1, macro_f1, matthews
 
 _LISTED = 10
 """Labels that an error lists."""
@@ -212,73 +208,52 @@ def _one(
     place = {label: i for i, label in enumerate(known)}
     wanted = torch.tensor([place[label] for (label,) in right])
     answered = torch.tensor([place[each.label] for each in found])
-    share = accuracy(answered, wanted)
     hits = answered.eq(wanted).tolist()
+    measures = class_measures(answered, wanted)
     numbers: dict[str, float | None] = {
-        "accuracy": share,
-        "f1_macro": macro_f1(answered, wanted),
-        "f1_micro": share,
-        "mcc": matthews(answered, wanted),
+        **measures,
+        "f1_micro": measures["accuracy"],
         "ece": calibration_error(reliability_bins([each.score for each in found], hits)),
         "log_loss": log_loss(
             [each.scores[label] for each, (label,) in zip(found, right, strict=True)]
         ),
         "majority": int(wanted.bincount().max()) / len(right),
     }
-    there = torch.stack([wanted.eq(k) for k in range(len(known))], 1)
-    given = torch.stack([answered.eq(k) for k in range(len(known))], 1)
-    return numbers, _by_label(given, there, known), share
+    counts = count_labels([{*own} for own in right], [{each.label} for each in found])
+    return numbers, label_groups(counts, known), measures["accuracy"]
 
 
 def _several(
     right: Sequence[tuple[str, ...]], found: Sequence[Prediction], known: Sequence[str]
 ) -> Measured:
     """Measure labels of which each row may have any number; `accuracy` is all of them right."""
-    there = torch.tensor([[label in own for label in known] for own in right])
-    given = torch.tensor([[label in (each.labels or ()) for label in known] for each in found])
-    scores = [[each.scores[label] for label in known] for each in found]
-    flat = [score for row in scores for score in row]
-    truth = there.flatten().tolist()
-    groups = _by_label(given, there, known)
-    both, missed, wrong = _counts(given, there)
-    seen = [i for i in range(len(known)) if there[:, i].any() or given[:, i].any()]
-    each_f1 = [groups[i].numbers["f1"] for i in seen]
-    share = float(given.eq(there).all(1).double().mean())
+    wanted = [{*own} for own in right]
+    counts = count_labels(wanted, [{*(each.labels or ())} for each in found])
+    groups = label_groups(counts, known)
+    scores = [each.scores[label] for each in found for label in known]
+    truth = [label in own for own in wanted for label in known]
+    each_f1 = [group.numbers["f1"] for group in groups if any(counts.of(group.name))]
+    share = float(counts.rows[:, 1:].sum(1).eq(0).double().mean())
     numbers: dict[str, float | None] = {
         "accuracy": share,
-        "f1_micro": f1(both, missed, wrong),
-        "f1_macro": sum(each_f1) / len(seen) if seen else 0.0,
-        "ece": calibration_error(reliability_bins(flat, truth)),
-        "log_loss": log_loss([p if yes else 1 - p for p, yes in zip(flat, truth, strict=True)]),
+        "f1_micro": f1(*counts.totals()),
+        "f1_macro": sum(each_f1) / len(each_f1) if each_f1 else 0.0,
+        "ece": calibration_error(reliability_bins(scores, truth)),
+        "log_loss": log_loss([p if yes else 1 - p for p, yes in zip(scores, truth, strict=True)]),
     }
     return numbers, groups, share
 
 
-def _counts(given: Tensor, there: Tensor) -> tuple[int, int, int]:
-    """Right, missed and wrong ones of two tensors of truth values."""
-    both = int((given & there).sum())
-    return both, int(there.sum()) - both, int(given.sum()) - both
+def label_groups(counts: Counts, labels: Sequence[str]) -> tuple[Group, ...]:
+    """Compute precision, recall and F1 of each label.
 
-
-def _by_label(given: Tensor, there: Tensor, known: Sequence[str]) -> tuple[Group, ...]:
-    """Precision, recall and F1 of each label: (rows, K) given and right."""
-    groups = []
-    for k, label in enumerate(known):
-        both, missed, wrong = _counts(given[:, k], there[:, k])
-        numbers = precision_recall_f1(both, missed, wrong)
-        groups.append(Group("label", label, both + missed, numbers))
-    return tuple(groups)
-
-
-def precision_recall_f1(right: int, missed: int, wrong: int) -> dict[str, float]:
-    """Compute precision, recall and F1 of counts; 0 where there is nothing to divide by.
-
-    Example:
-        >>> precision_recall_f1(right=1, missed=1, wrong=0)["precision"]
-        1.0
+    Args:
+        counts: of the labels, or of labelled spans.
+        labels: which, in this order.
     """
-    return {
-        "precision": right / max(right + wrong, 1),
-        "recall": right / max(right + missed, 1),
-        "f1": f1(right, missed, wrong),
-    }
+    found = []
+    for label in labels:
+        right, missed, wrong = counts.of(label)
+        numbers = precision_recall_f1(right, missed, wrong)
+        found.append(Group("label", label, right + missed, numbers))
+    return tuple(found)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.records import Evaluation, Group
 from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
+from roberta_hub.measures.intervals import share_interval
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank
-from roberta_hub.train.fitting.measures import share_interval
 
 SENTENCES = (("sentence_good", "sentence_bad"), ("good", "bad"))
 """Names of the columns of the right and the wrong sentence."""

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, Literal, overload
 
 from roberta_hub.errors import UnknownNameError, close_names
+from roberta_hub.measures.intervals import Interval
 from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
@@ -16,7 +17,6 @@ from roberta_hub.show.markdown import code, inline
 from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.show.sheet import Picture
 from roberta_hub.terminal import width_of
-from roberta_hub.train.fitting.measures import Interval
 
 Kind = Literal["labels", "scores", "search", "minimal_pairs", "answers", "spans"]
 KINDS: tuple[Kind, ...] = ("labels", "scores", "search", "minimal_pairs", "answers", "spans")

@@ -22,10 +22,10 @@ from roberta_hub.errors import (
 from roberta_hub.evaluation.records import Evaluation
 from roberta_hub.evaluation.tasks import Asked
 from roberta_hub.extras import install
+from roberta_hub.measures.intervals import bootstrap_interval
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import json_row
 from roberta_hub.terminal import progress_bar
-from roberta_hub.train.fitting.measures import bootstrap_interval
 
 DEPTH = 100
 """Documents that are found for a query."""

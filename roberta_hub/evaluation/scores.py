@@ -9,12 +9,12 @@ from roberta_hub.evaluation.labels import Columns
 from roberta_hub.evaluation.records import Evaluation
 from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
 from roberta_hub.inference.embed import similarities
+from roberta_hub.measures.numbers import pearson, spearman
 from roberta_hub.model.known_head import known_head
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank, number_in, to_python
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.metrics import pearson, spearman
 
 _CHUNK = 64
 """Pairs whose vectors are compared together."""

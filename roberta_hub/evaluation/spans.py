@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
-import torch
-from torch import Tensor
-
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
-from roberta_hub.evaluation.labels import OF_LABELS, precision_recall_f1
-from roberta_hub.evaluation.records import Evaluation, Group
+from roberta_hub.evaluation.labels import OF_LABELS, label_groups
+from roberta_hub.evaluation.records import Evaluation
 from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
 from roberta_hub.inference.tag import OUTSIDE, entities, tag_words
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.counts import count_labels, f1s, precision_recall_f1
+from roberta_hub.measures.intervals import bootstrap_interval
 from roberta_hub.train.data.tagged_words import TaggedWords
-from roberta_hub.train.fitting.measures import bootstrap_interval
 from roberta_hub.train.fitting.span_layouts import SpanTable
 from roberta_hub.train.fitting.spans import Unlearnt, checked
 
@@ -115,9 +113,9 @@ def _measured(
     given: Sequence[Found],
     notes: tuple[str, ...] = (),
 ) -> Evaluation:
-    rows = torch.tensor([_counts(a, b) for a, b in zip(wanted, given, strict=True)]).double()
-    numbers = precision_recall_f1(*map(int, rows.sum(0).tolist()))
-    groups = _groups(wanted, given)
+    counts = count_labels(wanted, given, lambda span: span[0])
+    numbers = precision_recall_f1(*counts.totals())
+    groups = label_groups(counts, sorted({label for label, _ in counts.labels}))
     means = [group.numbers["f1"] for group in groups]
     return Evaluation(
         model=asked.name,
@@ -133,7 +131,7 @@ def _measured(
             "recall": numbers["recall"],
             "f1_macro": sum(means) / len(means) if means else 0.0,
         },
-        interval=bootstrap_interval(rows, _f1),
+        interval=bootstrap_interval(counts.rows, f1s),
         groups=groups,
         notes=notes,
     )
@@ -156,29 +154,3 @@ def _check_known(wanted: Sequence[Found], tags: Sequence[str], head: str, name: 
             f"{', '.join(sorted(known))[:300]}",
             remedy=OF_LABELS,
         )
-
-
-def _counts(wanted: Found, given: Found) -> tuple[int, int, int]:
-    """Right, missed and wrong spans of a sentence."""
-    right = len(wanted & given)
-    return right, len(wanted) - right, len(given) - right
-
-
-def _f1(means: Tensor) -> Tensor:
-    right, missed, wrong = means.unbind(1)
-    return 2 * right / (2 * right + missed + wrong).clamp(min=1e-12)
-
-
-def _groups(wanted: Sequence[Found], given: Sequence[Found]) -> tuple[Group, ...]:
-    """Precision, recall and F1 of each label that is wanted or given."""
-    labels = sorted({label for own in (*wanted, *given) for label, _, _ in own})
-    found = []
-    for label in labels:
-        pairs = [
-            _counts({s for s in a if s[0] == label}, {s for s in b if s[0] == label})
-            for a, b in zip(wanted, given, strict=True)
-        ]
-        right, missed, wrong = (sum(column) for column in zip(*pairs, strict=True))
-        numbers = precision_recall_f1(right, missed, wrong)
-        found.append(Group("label", label, right + missed, numbers))
-    return tuple(found)

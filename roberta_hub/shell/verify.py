@@ -10,7 +10,7 @@ import click
 from roberta_hub.shell.options import complete_model, examples, parse_list
 
 if TYPE_CHECKING:
-    from roberta_hub.verification.comparison import Comparison
+    from roberta_hub.evaluation.comparison import Comparison
     from roberta_hub.verification.records import Verification
 
 REPORTS = ("text", "json", "markdown")
@@ -137,7 +137,7 @@ def compare(
     The exit status is 1 where NEW is worse, on all rows or on a slice, and not by chance; or where
     more answers changed than may; or where one of them cannot be asked. Else it is 0.
     """
-    from roberta_hub.verification.compare import compare as compared
+    from roberta_hub.evaluation.compare import compare as compared
 
     found = compared(
         old,

@@ -18,7 +18,7 @@ from roberta_hub import RobertaHubInterface, evaluate
 from roberta_hub.evaluation.scores import pair_similarities
 from roberta_hub.evaluation.tasks import Asked
 from roberta_hub.inference.tag import tag_words
-from roberta_hub.train.metrics import squad_score
+from roberta_hub.measures.squad import squad_score
 
 NEAR = 1e-9
 TEXTS = [f"{i} {text[:40]}" for i, text in enumerate(SENTENCES * 6)][:90]

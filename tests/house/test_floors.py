@@ -21,6 +21,7 @@ FLOORS = {
     "signals": 0,
     "settings": 0,
     "rows": 0,
+    "measures": 0,
     "text": 1,
     "model": 1,
     "checkpoint": 1,

@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.train.data.sentences import LabelledText
-from roberta_hub.train.fitting.evaluation import compute_scores
-from roberta_hub.train.fitting.fitted import judged_rows
-from roberta_hub.train.fitting.measures import (
+from roberta_hub.measures.intervals import (
     bootstrap_interval,
     paired_difference_interval,
     share_interval,
 )
+from roberta_hub.measures.numbers import spearman
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.evaluation import compute_scores
+from roberta_hub.train.fitting.fitted import judged_rows
 from roberta_hub.train.fitting.scores import Recall, Scores
-from roberta_hub.train.metrics import spearman
 
 NAMES = ("complaint", "ok", "praise")
 

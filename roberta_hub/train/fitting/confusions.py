@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from roberta_hub.measures.counts import f1
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Part
 from roberta_hub.show.facts import Note
 from roberta_hub.show.shaded_table import Cell, ShadedTable
-from roberta_hub.train.metrics import f1
 
 CLASSES_IN_TABLE = 8
 """Classes of a confusion table; with more the most frequent confusions are listed."""

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
 
 import torch
-from torch import Tensor
 
 from roberta_hub.errors import Remedy
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.train.data.sentences import LabelledText
-from roberta_hub.train.fitting.measures import (
+from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
+from roberta_hub.measures.classes import CLASS_MEASURES, class_measures
+from roberta_hub.measures.counts import count_labels, f1, f1s
+from roberta_hub.measures.intervals import (
     Interval,
     bootstrap_interval,
-    calibration_error,
-    log_loss,
     paired_difference_interval,
-    reliability_bins,
     share_interval,
 )
+from roberta_hub.measures.numbers import pearson, spearman
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.scores import EvaluationKind, Mistake, Recall, Scores
-from roberta_hub.train.metrics import f1, pearson, spearman
 
 MISTAKES_KEPT = 5
 """How many of the surest mistakes are kept."""
@@ -89,7 +88,8 @@ def _classification(
     right = [label == answer.label for label, answer in zip(wanted, answers, strict=True)]
     confusion = Counter((a, b.label) for a, b in zip(wanted, answers, strict=True))
     common = _best_constant(wanted, learnt)
-    accuracy = sum(right) / len(rows) - optimism
+    numbers = _class_numbers(wanted, [answer.label for answer in answers])
+    numbers["accuracy"] -= optimism
     better = sum(
         is_right and label != common for label, is_right in zip(wanted, right, strict=True)
     )
@@ -121,13 +121,8 @@ def _classification(
         task="classification",
         how=how,
         count=len(rows),
-        numbers={
-            "accuracy": accuracy,
-            "macro-F1": _macro_f1(confusion),
-            "log loss": log_loss(given),
-            "ECE": calibration_error(bins),
-        },
-        interval=share_interval(max(accuracy, 0.0), len(rows)),
+        numbers={**numbers, "log loss": log_loss(given), "ECE": calibration_error(bins)},
+        interval=share_interval(max(numbers["accuracy"], 0.0), len(rows)),
         simplest=sum(label == common for label in wanted) / len(rows),
         guess=guess,
         conclusions=(*conclusions, *([advice] if advice else [])),
@@ -140,16 +135,11 @@ def _classification(
     )
 
 
-def _macro_f1(confusion: Mapping[tuple[str, str], int]) -> float:
-    """Average F1 over the classes that are in the judged rows or answered to them."""
-    names = {name for pair in confusion for name in pair}
-    right = {name: confusion.get((name, name), 0) for name in names}
-    wanted, answered = Counter[str](), Counter[str]()
-    for (a, b), count in confusion.items():
-        wanted[a] += count
-        answered[b] += count
-    each = [f1(right[n], wanted[n] - right[n], answered[n] - right[n]) for n in names]
-    return sum(each) / len(each)
+def _class_numbers(wanted: Sequence[str], answered: Sequence[str]) -> dict[str, float]:
+    """Compute what every report tells of classes, by its title."""
+    place = {name: i for i, name in enumerate({*wanted, *answered})}
+    given, right = (torch.tensor([place[name] for name in own]) for own in (answered, wanted))
+    return {CLASS_MEASURES[key].title: n for key, n in class_measures(given, right).items()}
 
 
 def _recalls_of(confusion: Mapping[tuple[str, str], int]) -> dict[str, Recall]:
@@ -168,33 +158,27 @@ def _multi_label(
     optimism: float,
 ) -> Scores:
     constant = _best_set(rows, learnt)
-    confusion, wrong, exact = Counter[tuple[str, str]](), [], 0
-    sums, sure, there = [], [], []
+    labels = [{*row.labels} for row in rows]
+    counts = count_labels(labels, [labels_of(answer) for answer in answers])
+    simple = count_labels(labels, [{*constant}] * len(rows))
+    wrong, sure, there = [], [], []
     for row, answer in zip(rows, answers, strict=True):
         wanted, given = set(row.labels), labels_of(answer)
-        exact += given == wanted
-        own = _label_counts(wanted, given)
-        for kind, names in own.items():
-            confusion.update((name, kind) for name in names)
-        simple = _label_counts(wanted, {*constant})
-        sums.append([float(len(names)) for names in (*own.values(), *simple.values())])
         for name, p in answer.scores.items():
             sure.append(p)
             there.append(name in wanted)
             if (name in given) != (name in wanted):
                 said = (f"not {name}", name) if name in given else (name, f"not {name}")
                 wrong.append(Mistake(row.text, row.where, *said, p if name in given else 1 - p))
-    table = torch.tensor(sums)
+    table = torch.cat([counts.rows, simple.rows], 1)
     bins, guess = reliability_bins(sure, there), f"always {_listed(constant)}"
-    ours, simplest = (float(_f1_of(part)) for part in table.mean(0).view(2, 3))
-    between = bootstrap_interval(table, lambda means: _f1_of(means[:, :3]))
-    difference = bootstrap_interval(
-        table, lambda means: _f1_of(means[:, :3]) - _f1_of(means[:, 3:])
-    )
-    recalls = {
-        name: Recall(confusion[name, "right"], confusion[name, "right"] + confusion[name, "missed"])
-        for name in sorted({name for row in rows for name in row.labels})
-    }
+    exact = float(counts.rows[:, 1:].sum(1).eq(0).double().mean())
+    between = bootstrap_interval(counts.rows, f1s)
+    difference = bootstrap_interval(table, lambda means: f1s(means[:, :3]) - f1s(means[:, 3:]))
+    recalls = {}
+    for name in sorted({*chain.from_iterable(labels)}):
+        right, missed, _ = counts.of(name)
+        recalls[name] = Recall(right, right + missed)
     recalls = dict(sorted(recalls.items(), key=lambda item: (item[1].share, item[0])))
     sizes = [n for n in learnt.values() if n]
     return Scores(
@@ -202,12 +186,12 @@ def _multi_label(
         how=how,
         count=len(rows),
         numbers={
-            "micro-F1": ours - optimism,
-            "all labels right": exact / len(rows),
+            "micro-F1": f1(*counts.totals()) - optimism,
+            "all labels right": exact,
             "ECE": calibration_error(bins),
         },
         interval=_without(between, optimism),
-        simplest=simplest,
+        simplest=f1(*simple.totals()),
         guess=guess,
         conclusions=(
             compare_with_guess(guess, _without(difference, optimism), len(rows), how),
@@ -215,7 +199,7 @@ def _multi_label(
         ),
         recalls=recalls if max(sizes) >= IMBALANCE_RATIO * min(sizes) else {},
         remedy=None,
-        confusion=dict(confusion),
+        confusion=dict(counts.labels),
         bins=bins,
         mistakes=_most_confident(wrong),
         optimism=optimism,
@@ -225,17 +209,6 @@ def _multi_label(
 def labels_of(answer: Prediction) -> set[str]:
     """Return the labels that an answer gives, where each has a probability of its own."""
     return set(answer.labels or ())
-
-
-def _label_counts(wanted: set[str], given: set[str]) -> dict[str, set[str]]:
-    return {"right": wanted & given, "missed": wanted - given, "wrong": given - wanted}
-
-
-def _f1_of(kinds: Tensor) -> Tensor:
-    """Compute micro-F1, (...), from the right, missed and wrong labels a row, (..., 3)."""
-    right, missed, wrong = kinds.unbind(-1)
-    total = 2 * right + missed + wrong
-    return torch.where(total > 0, 2 * right / total.clamp(min=1e-12), torch.zeros_like(total))
 
 
 def _regression(
@@ -292,7 +265,7 @@ def _best_set(rows: Sequence[LabelledText], learnt: Mapping[str, int]) -> list[s
     """
     counts = Counter(name for row in rows for name in row.labels)
     names = sorted({*counts, *learnt}, key=lambda n: (-counts[n], -learnt.get(n, 0), n))
-    right = itertools.accumulate(counts[name] for name in names)
+    right = accumulate(counts[name] for name in names)
     scores = [2 * r / (k * len(rows) + counts.total()) for k, r in enumerate(right, 1)]
     return names[: scores.index(max(scores)) + 1]
 

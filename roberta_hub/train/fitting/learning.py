@@ -22,6 +22,7 @@ from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.numbers import spearman
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
@@ -71,7 +72,6 @@ from roberta_hub.train.fitting.scores import EvaluationKind
 from roberta_hub.train.fitting.split import folds, group_duplicates
 from roberta_hub.train.fitting.trials import list_trials, trial_name
 from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
-from roberta_hub.train.metrics import spearman
 from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from roberta_hub.measures.numbers import spearman
 from roberta_hub.train.fitting.calibration import (
     choose_thresholds,
     cross_calibrated,
@@ -20,7 +21,6 @@ from roberta_hub.train.fitting.calibration import (
 )
 from roberta_hub.train.fitting.learner import Learner
 from roberta_hub.train.fitting.regression import regression, solve
-from roberta_hub.train.metrics import spearman
 from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
 

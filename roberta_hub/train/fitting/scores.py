@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roberta_hub.errors import Remedy, sentence
+from roberta_hub.measures.calibration import Bin
+from roberta_hub.measures.intervals import Interval
 from roberta_hub.rows.formats import row_count
 from roberta_hub.show.terminal_text import cut
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.confusions import confusion_display
-from roberta_hub.train.fitting.measures import Bin, Interval
 
 EvaluationKind = Literal["held out", "cross-validated", "may be known"]
 """How the judged rows were kept from being learnt: by a share or table of their own, or in turn; or

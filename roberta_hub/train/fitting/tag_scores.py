@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words, word_parts
+from roberta_hub.measures.counts import Counts, count_labels, f1, f1s, precision_recall_f1
+from roberta_hub.measures.intervals import bootstrap_interval, share_interval
 from roberta_hub.settings import WordRule
 from roberta_hub.train.fitting.evaluation import FEW_JUDGED_ROWS, MISTAKES_KEPT, compare_with_guess
 from roberta_hub.train.fitting.fitted import Judged
-from roberta_hub.train.fitting.measures import bootstrap_interval, share_interval
 from roberta_hub.train.fitting.scores import EvaluationKind, Mistake, Scores
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.spans import Span as Place
-from roberta_hub.train.metrics import f1
 
 AROUND = 24
 """Characters on either side of a span that are shown with a mistake."""
@@ -89,35 +90,35 @@ def judge_spans(
     given = [{(s.start, s.end, s.label) for s in answer.spans} for answer in answers]
     known = looked_up(learnt)
     simple = [look_up(row.text, known) for row in rows]
-    confusion, counts = _count(rows, given)
-    _, simple_counts = _count(rows, simple)
-    totals = counts.sum(0)
-    right, missed, wrong = totals.tolist()
-    score, simplest = f1(right, missed, wrong), f1(*simple_counts.sum(0).tolist())
-    interval = bootstrap_interval(counts, _f1s)
-    if score in (0.0, 1.0):  # of which all tables that are drawn have the same
-        interval = share_interval(score, max(int(right + missed), 1))
-    both = torch.cat([counts, simple_counts], 1)
-    better = bootstrap_interval(both, lambda means: _f1s(means[:, :3]) - _f1s(means[:, 3:]))
+    wanted = [{*row.spans} for row in rows]
+    counts = count_labels(wanted, given, itemgetter(2))
+    simple_counts = count_labels(wanted, simple, itemgetter(2))
+    found = precision_recall_f1(*counts.totals())
+    right, missed, _ = counts.totals()
+    interval = bootstrap_interval(counts.rows, f1s)
+    if found["f1"] in (0.0, 1.0):  # of which all tables that are drawn have the same
+        interval = share_interval(found["f1"], max(right + missed, 1))
+    both = torch.cat([counts.rows, simple_counts.rows], 1)
+    better = bootstrap_interval(both, lambda means: f1s(means[:, :3]) - f1s(means[:, 3:]))
     return Scores(
         task="tagging",
         how=how,
         count=len(rows),
         numbers={
-            "F1": score,
-            "precision": right / max(right + wrong, 1),
-            "recall": right / max(right + missed, 1),
+            "F1": found["f1"],
+            "precision": found["precision"],
+            "recall": found["recall"],
         },
         interval=interval,
-        simplest=simplest,
+        simplest=f1(*simple_counts.totals()),
         guess=LOOKED_UP,
         conclusions=(
             compare_with_guess(LOOKED_UP, better, len(rows), how),
-            *_about(confusion, right + missed),
+            *_about(counts, right + missed),
         ),
         recalls={},
         remedy=None,
-        confusion=dict(confusion),
+        confusion=dict(counts.labels),
         bins=(),
         mistakes=_mistakes(rows, answers),
     )
@@ -137,33 +138,15 @@ def judged(rows: Sequence[Annotated], answers: Sequence[Tagged]) -> tuple[Judged
     )
 
 
-def _count(
-    rows: Sequence[Annotated], given: Sequence[set[Place]]
-) -> tuple[Counter[tuple[str, str]], torch.Tensor]:
-    """Count by label, and of each row (right, missed, wrong): (n, 3)."""
-    confusion, counts = Counter[tuple[str, str]](), []
-    for row, own in zip(rows, given, strict=True):
-        wanted = set(row.spans)
-        kinds = {"right": wanted & own, "missed": wanted - own, "wrong": own - wanted}
-        for kind, spans in kinds.items():
-            confusion.update((label, kind) for _, _, label in spans)
-        counts.append([float(len(spans)) for spans in kinds.values()])
-    return confusion, torch.tensor(counts, dtype=torch.double)
-
-
-def _f1s(means: torch.Tensor) -> torch.Tensor:
-    right, missed, wrong = means.unbind(1)
-    return 2 * right / (2 * right + missed + wrong).clamp(min=1e-12)
-
-
-def _about(confusion: Counter[tuple[str, str]], spans: float) -> list[str]:
+def _about(counts: Counts, spans: int) -> list[str]:
     """Say which labels were never found, and whether there are too few spans to say much."""
-    labels = sorted({label for label, _ in confusion}, key=lambda la: -confusion[la, "missed"])
-    lost = [la for la in labels if confusion[la, "missed"] and not confusion[la, "right"]]
-    said = [f"no {label} was found (0 of {confusion[label, 'missed']})" for label in lost[:3]]
+    found = {label: counts.of(label) for label, _ in counts.labels}
+    lost = [(label, missed) for label, (right, missed, _) in found.items() if missed and not right]
+    lost.sort(key=lambda item: -item[1])
+    said = [f"no {label} was found (0 of {missed})" for label, missed in lost[:3]]
     if len(lost) > 3:
         said.append(f"nor was any of {len(lost) - 3} other labels")
-    return ([f"{spans:.0f} spans are few to judge by"] if spans < FEW_JUDGED_ROWS else []) + said
+    return ([f"{spans} spans are few to judge by"] if spans < FEW_JUDGED_ROWS else []) + said
 
 
 # ---- spans, looked up ----

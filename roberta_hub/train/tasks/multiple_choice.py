@@ -11,9 +11,9 @@ from torch import Tensor
 
 from roberta_hub.inference.choose import ONE_SEPARATOR, OPTION_FIRST, encode_option
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.classes import accuracy, likeliest
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.multiple_choice import ChoiceExample, read_choices
-from roberta_hub.train.metrics import accuracy, likeliest
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task, shorten
 from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs

@@ -14,10 +14,10 @@ from torch import Tensor
 from roberta_hub.inference.answer import answers, context_windows
 from roberta_hub.inference.batching import Runner
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.squad import squad_score
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data.questions import QuestionExample, read_questions
-from roberta_hub.train.metrics import squad_score
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located
 from roberta_hub.train.tasks.features import hidden, roberta_of

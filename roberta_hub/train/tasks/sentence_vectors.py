@@ -10,11 +10,12 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError, placed
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.classes import likeliest
+from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.sentence_layers import layers_of, through_layers
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.train.data.pairs import PairExample, read_pairs
-from roberta_hub.train.metrics import correlations, likeliest
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.distillation import load_teacher

@@ -14,6 +14,16 @@ from torch import Tensor
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.classes import (
+    CLASS_MEASURES,
+    accuracy,
+    class_measures,
+    f1_of,
+    likeliest,
+    macro_f1,
+    over_half,
+)
+from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.data_bins import (
     LabelledIds,
@@ -23,15 +33,6 @@ from roberta_hub.train.data.data_bins import (
 )
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
-from roberta_hub.train.metrics import (
-    accuracy,
-    correlations,
-    f1_of,
-    likeliest,
-    macro_f1,
-    matthews,
-    over_half,
-)
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode, shorten
 from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs
@@ -119,8 +120,7 @@ def classification_of(
         # Of two classes the second is the one to find, as in MRPC and QQP.
         f1 = f1_of if len(names) == 2 else macro_f1
         return {
-            "accuracy": accuracy(answered, labels),
-            "mcc": matthews(answered, labels),
+            **class_measures(answered, labels),
             "f1": f1(answered, labels),
             "loss": loss,
         }
@@ -131,7 +131,7 @@ def classification_of(
         objective,
         prepare(train),
         measure if valid is not None else None,
-        metric=metric_of(config, default, ("accuracy", "mcc", "f1", "loss")),
+        metric=metric_of(config, default, (*CLASS_MEASURES, "f1", "loss")),
         # Doubts may leave no loss below chance: their entropy is the least there can be.
         chance=None if train[0].probabilities is not None else chance_loss(len(names)),
     )

@@ -13,10 +13,11 @@ from torch import Tensor
 from roberta_hub.errors import InputError
 from roberta_hub.inference.tag import OUTSIDE, entities, first_pieces
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.classes import NO_ANSWER, likeliest
+from roberta_hub.measures.counts import count_labels, precision_recall_f1
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.tagged_words import TaggedWords, read_words
-from roberta_hub.train.metrics import NO_ANSWER, likeliest
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.evaluation import chance_loss, run_examples
@@ -134,11 +135,8 @@ def evaluate_tags(
         for own, tags in zip(predicted, examples.tags, strict=True)
         for p, t in zip(own, tags, strict=True)
     ]
-    precision, recall, f1 = entity_scores(examples.tags, predicted, joined=OUTSIDE in names)
     return {
-        "f1": f1,
-        "precision": precision,
-        "recall": recall,
+        **entity_scores(examples.tags, predicted, joined=OUTSIDE in names),
         "accuracy": sum(words) / len(words),
         "loss": total / max(count, 1),
     }
@@ -146,18 +144,16 @@ def evaluate_tags(
 
 def entity_scores(
     wanted: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, joined: bool = True
-) -> tuple[float, float, float]:
+) -> dict[str, float]:
     """Compute precision, recall and F1 of entities, as CoNLL's `conlleval` does.
 
     An entity is right if its words and its label are.
 
     Example:
         >>> entity_scores([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]])
-        (0.5, 0.5, 0.5)
+        {'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
     """
-    right = found = there = 0
-    for tags, guesses in zip(wanted, predicted, strict=True):
-        true, guessed = set(entities(tags, joined=joined)), set(entities(guesses, joined=joined))
-        right, found, there = right + len(true & guessed), found + len(guessed), there + len(true)
-    precision, recall = right / max(found, 1), right / max(there, 1)
-    return precision, recall, 2 * right / max(found + there, 1)
+    true, given = (
+        [{*entities(tags, joined=joined)} for tags in rows] for rows in (wanted, predicted)
+    )
+    return precision_recall_f1(*count_labels(true, given).totals())

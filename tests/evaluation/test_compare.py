@@ -18,8 +18,9 @@ from small_models import copied, small_roberta
 import roberta_hub
 from roberta_hub import RobertaHubInterface
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.verification.compare import mcnemar
-from roberta_hub.verification.comparison import Comparison, Slice
+from roberta_hub.evaluation.compare import mcnemar
+from roberta_hub.evaluation.comparison import Comparison, Slice
+from roberta_hub.measures.classes import CLASS_MEASURES, ClassMeasure
 
 TEXTS = [f"{a} {b}" for a, b in pairwise(SENTENCES[:16])]
 TEXTS = [text[:90] for text in TEXTS for _ in (0, 1, 2)]
@@ -358,3 +359,21 @@ def test_the_record_in_every_form(
     assert json.loads(json.dumps(found.to_dict()))["whole"]["rows"] == len(TEXTS)
     assert "surest new mistakes" in found._repr_html_() and "<script" not in found._repr_html_()
     assert max(map(len, str(found).splitlines())) < 160
+
+
+def test_a_measure_of_classes_is_one_entry_that_every_report_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """fit, evaluate and compare tell what `CLASS_MEASURES` lists; train takes its key as metric."""
+    monkeypatch.setitem(CLASS_MEASURES, "wrong", ClassMeasure("wrong ones", share_wrong))
+    rows = {"text": [f"{word} {i}" for i in range(8) for word in ("good", "bad")]}
+    rows["label"] = ["yes", "no"] * 8
+    mine = roberta_hub.fit(rows, progress=False)
+    assert "wrong ones" in mine.fitted.scores.numbers
+    found = roberta_hub.compare(mine, mine, rows)
+    assert set(found.whole.measures) == {*CLASS_MEASURES} and "wrong ones" in str(found)
+    assert "wrong" in roberta_hub.evaluate(mine, rows).numbers
+
+
+def share_wrong(answered: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float(answered.ne(wanted).double().mean())

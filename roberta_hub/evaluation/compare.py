@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from roberta_hub.arguments import one_of, path_text, short_repr
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
+from roberta_hub.evaluation.comparison import Changed, Comparison, Slice, Verb
 from roberta_hub.evaluation.labels import right_labels
 from roberta_hub.evaluation.tasks import LeftOut, check_finite, known_note
 from roberta_hub.hub import load_model
@@ -22,6 +24,8 @@ from roberta_hub.inference.batching import deduplicate
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.embed import similarities
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.measures.calibration import calibration_error, reliability_bins
+from roberta_hub.measures.classes import class_measures
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.rows.columns import (
     LABEL_COLUMNS,
@@ -35,8 +39,6 @@ from roberta_hub.rows.frames import list_of
 from roberta_hub.rows.tables import Table, table_of
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.measures import calibration_error, reliability_bins
-from roberta_hub.verification.comparison import Changed, Comparison, Slice, Verb
 
 NEIGHBOURS = 10
 """Nearest texts of a text that are compared."""
@@ -340,8 +342,30 @@ def _slice(
         for answers, right in ((old, was), (new, is_now))
     ]
     accuracies = sum(was) / count, sum(is_now) / count
-    chance = mcnemar(only_old, only_new)
-    return Slice(name, count, share, accuracies, (only_old, only_new), chance, tuple(errors))  # type: ignore[arg-type]
+    return Slice(
+        name,
+        count,
+        share,
+        accuracies,
+        (only_old, only_new),
+        mcnemar(only_old, only_new),
+        (errors[0], errors[1]),
+        _measures([labels[i] for i in own], *([_given(a[i]) for i in own] for a in (old, new))),
+    )
+
+
+def _measures(
+    right: Sequence[set[str]], old: Sequence[set[str]], new: Sequence[set[str]]
+) -> dict[str, tuple[float, float]]:
+    """What is told of classes, old and new; empty where a text may have several labels."""
+    if any(len(labels) != 1 for labels in chain(right, old, new)):
+        return {}
+    names = sorted({*chain.from_iterable(chain(right, old, new))})
+    wanted, before, after = (
+        torch.tensor([names.index(label) for (label,) in own]) for own in (right, old, new)
+    )
+    then, now = class_measures(before, wanted), class_measures(after, wanted)
+    return {key: (then[key], now[key]) for key in then}
 
 
 def mcnemar(only_old: int, only_new: int) -> float:

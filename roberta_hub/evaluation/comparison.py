@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
+from roberta_hub.measures.classes import CLASS_MEASURES
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
 from roberta_hub.show.markdown import code, inline
@@ -38,6 +39,8 @@ class Slice:
     """McNemar's p: how probable such a difference is by chance."""
     calibration: tuple[float, float] | None = None
     """Expected calibration error, old and new."""
+    measures: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The numbers of `CLASS_MEASURES`, old and new, where each text has one label."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Comparison:
 
     def __str__(self) -> str:
         lines = [self._headline(), *_table(self.verb, [self.whole, *self.slices])]
+        lines += self._measured()
         shown = self.mistakes[:SHOWN]
         if shown:
             lines += [self._shown_as(), *(f"  {_said(self.verb, one)}" for one in shown)]
@@ -144,6 +148,15 @@ class Comparison:
         said = f"{_percent(old)} right became {_percent(new)} (p {whole.chance:.2g})"
         return f"{self.new} is {word} {self.old} on {self.table}: {said}"
 
+    def _measured(self) -> list[str]:
+        """What is told of classes besides how many are right, which the headline says."""
+        found = [
+            f"{CLASS_MEASURES[key].title} {old:.3f} became {new:.3f}"
+            for key, (old, new) in self.whole.measures.items()
+            if key != "accuracy"
+        ]
+        return [", ".join(found)] if found else []
+
     def _shown_as(self) -> str:
         if self.verb == "embed":
             return "texts whose neighbours changed most:"
@@ -161,6 +174,7 @@ class Comparison:
         rows = _cells(self.verb, [self.whole, *self.slices])
         lines += [f"| {' | '.join(['', *rows[0][1:]])} |", "|---" + "|--:" * len(rows[0][1:]) + "|"]
         lines += [f"| {' | '.join([code(row[0]), *row[1:]])} |" for row in rows[1:]]
+        lines += ["", *self._measured()] if self.whole.measures else []
         if self.mistakes:
             lines += ["", self._shown_as(), ""]
             lines += [f"- {code(_said(self.verb, one))}" for one in self.mistakes[:SHOWN]]
@@ -184,6 +198,7 @@ class Comparison:
             for row, shade in zip(rows, shades, strict=True)
         ]
         parts: list[Part] = [Note(self._headline()), ShadedTable(head[1:], table)]
+        parts += [Note(line) for line in self._measured()]
         if self.mistakes:
             parts.append(Note(self._shown_as()))
             shown = self.mistakes[:SHOWN]

@@ -1,0 +1,1 @@
+"""Measures answers: classes, numbers, spans, probabilities; and how far a number can be trusted."""
