@@ -99,14 +99,20 @@ class ClassMeasure:
 
     title: str
     """What a report calls it."""
+    meaning: str
+    """A sentence for readers of a model card."""
     compute: Callable[[Tensor, Tensor], float]
     """From the answered and the wanted classes, each (n,)."""
 
 
 CLASS_MEASURES = {
-    "accuracy": ClassMeasure("accuracy", accuracy),
-    "f1_macro": ClassMeasure("macro-F1", macro_f1),
-    "mcc": ClassMeasure("MCC", matthews),
+    "accuracy": ClassMeasure("accuracy", "Accuracy is the share of right answers.", accuracy),
+    "f1_macro": ClassMeasure("macro-F1", "Macro-F1 is the mean of the classes' F1.", macro_f1),
+    "mcc": ClassMeasure(
+        "MCC",
+        "MCC (Matthews' correlation) is 1 if all answers are right, and 0 if one is always given.",
+        matthews,
+    ),
 }
 """What `fit`, `train`, `evaluate` and `compare` all tell of classes, by its key in JSON."""
 

@@ -365,7 +365,9 @@ def test_a_measure_of_classes_is_one_entry_that_every_report_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """fit, evaluate and compare tell what `CLASS_MEASURES` lists; train takes its key as metric."""
-    monkeypatch.setitem(CLASS_MEASURES, "wrong", ClassMeasure("wrong ones", share_wrong))
+    monkeypatch.setitem(
+        CLASS_MEASURES, "wrong", ClassMeasure("wrong ones", "It is bad.", share_wrong)
+    )
     rows = {"text": [f"{word} {i}" for i in range(8) for word in ("good", "bad")]}
     rows["label"] = ["yes", "no"] * 8
     mine = roberta_hub.fit(rows, progress=False)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from roberta_hub.measures.classes import CLASS_MEASURES
 from roberta_hub.rows.columns import shell_list
 from roberta_hub.rows.values import number_in
 from roberta_hub.show.markdown import code, fenced, inline
@@ -105,7 +106,7 @@ def score_meaning(fitted: Fitted) -> list[str]:
         fitted: what was measured.
     """
     known = {
-        "macro-F1": "Macro-F1 is the mean of the classes' F1.",
+        **{each.title: each.meaning for each in CLASS_MEASURES.values()},
         "micro-F1": "Micro-F1 counts each label of each row.",
         "log loss": "Log loss is the mean of -log(p), where p is the probability of the right label"
         "; lower is\nbetter.",

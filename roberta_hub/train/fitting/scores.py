@@ -85,7 +85,7 @@ class Scores:
     count: int
     """Judged rows."""
     numbers: dict[str, float]
-    """Accuracy, macro-F1, log loss and ECE; of several labels micro-F1, the share of rows that are
+    """`CLASS_MEASURES`, log loss and ECE; of several labels micro-F1, the share of rows that are
     all right, and ECE; of a regression the mean error, Pearson's and Spearman's correlation; of
     spans micro-F1, precision and recall. The first is the one to look at."""
     interval: Interval
