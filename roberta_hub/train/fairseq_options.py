@@ -206,6 +206,7 @@ DEFAULTS: Settings = {
     "batch.max_tokens": None,
     "batch.multiple": 8,
     "batch.order": "fairseq",
+    "loop.fairseq_files": True,
     "loop.log_every": 100,
     "output": "checkpoints",
     "seed": 1,
@@ -311,7 +312,8 @@ def _from_hydra(words: Sequence[str]) -> Settings:
     path, added = _words_of_hydra(words)
     _check_yaml(path)
     try:  # every value as text: its option says of which type it is
-        tree = OmegaConf.create(yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader) or {})
+        read: Any = yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader)
+        tree = OmegaConf.create(read or {})
         for key, value in added.items():
             OmegaConf.update(tree, key, yaml.load(value, yaml.BaseLoader))
         found = OmegaConf.to_container(tree, resolve=True, throw_on_missing=False)
@@ -320,7 +322,8 @@ def _from_hydra(words: Sequence[str]) -> Settings:
     given: Settings = {}
     for key, part in (found if isinstance(found, dict) else {}).items():
         group = str(key)
-        for name, value in (part if isinstance(part, dict) else {"_name": part}).items():
+        options: dict[Any, Any] = part if isinstance(part, dict) else {"_name": part}
+        for name, value in options.items():
             if value == "???":
                 raise InputError(f"{group}.{name!s} is not set; add {group}.{name!s}=VALUE")
             own = "arch" if group == "model" else group
@@ -515,8 +518,7 @@ def _model(given: Given) -> Settings:
     if given.get("finetune_from_model") is not None:
         file, fresh = given["finetune_from_model"], True
     if file is None:
-        own = os.path.join(str(given.get("save_dir", "checkpoints")), "checkpoint_last.pt")
-        file = own if os.path.isfile(own) else None
+        file = _left_by_fairseq(Path(given.get("save_dir", "checkpoints")))
     longest = given.get("max_positions")
     if file is None:
         found: Settings = {"model": ARCHITECTURES[arch], "pretrained": False}
@@ -525,6 +527,14 @@ def _model(given: Given) -> Settings:
     if longest is not None and given.get("task") != "masked_lm":
         found["task.options.max_length"] = longest
     return found
+
+
+def _left_by_fairseq(folder: Path) -> Path | None:
+    """Find the checkpoint that fairseq's own run goes on from; ours goes on from its state."""
+    from roberta_hub.train.loop.state import find_state
+
+    last = folder / "checkpoint_last.pt"
+    return last if last.is_file() and find_state(folder) is None else None
 
 
 def _optimization(given: Given, settings: Settings) -> Settings:
@@ -561,6 +571,10 @@ def _optimization(given: Given, settings: Settings) -> Settings:
         found["loop.tensorboard"] = True
     for name in ("loop.max_epochs", "loop.max_updates"):
         found[name] = settings.get(name) or None  # 0 is without an end there
+    if settings.get("loop.save_every") == 0:  # at the end of an epoch alone
+        found["loop.save_every"] = None
+    if settings.get("loop.patience", 0) < 0:
+        found["loop.patience"] = None
     return found
 
 
