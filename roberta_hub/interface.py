@@ -1397,7 +1397,8 @@ class RobertaHubInterface(nn.Module):
 
         Returns:
             (B, T, C) with B = 1 for ids of shape (T,). With `return_all_hiddens`, a list of L+1
-            such tensors: the embeddings, then each layer. States at padding are zeros.
+            such tensors: the embeddings, then each layer. States at padding are zeros; under
+            `as_fairseq` they are fairseq's.
 
         Raises:
             InputError: the input is longer than the model takes, or empty, or ids are out of range.

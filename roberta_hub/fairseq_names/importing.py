@@ -13,6 +13,7 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
+from roberta_hub.at_padding import compute_states
 from roberta_hub.errors import RobertaHubError, UnknownAttributeError, UnknownNameError, close_names
 from roberta_hub.fairseq_names.offered import ELSEWHERE, MODULES, not_offered
 
@@ -31,7 +32,8 @@ def as_fairseq() -> None:
     this package's own classes and functions, so a pickle does not refer to fairseq. Any other
     module raises an ImportError, and any other attribute an AttributeError; the message says what
     to do instead. An installed fairseq is hidden and stays as it is; a line on standard error says
-    so. This also holds in processes that multiprocessing starts, but not in other programs.
+    so. This also holds in processes that multiprocessing starts, but not in other programs. Hidden
+    states at padding are fairseq's too, not zeros: a script may average over them.
 
     Raises:
         RobertaHubError: fairseq itself is imported already.
@@ -61,6 +63,7 @@ def _ask() -> str | None:
         )
     spec = PathFinder.find_spec("fairseq")
     sys.meta_path.insert(0, _Names())
+    compute_states()
     for name, change in _LATER.items():
         if name in sys.modules:
             change(sys.modules[name])

@@ -53,8 +53,9 @@ COMMANDS = {
     + ACCURACY
     + FINE_TUNING,
     "data-bin": """fairseq-train data-bin --save-dir 2024_01_05 --task masked_lm
-    --criterion masked_lm --arch roberta_base --encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64
-    --encoder-attention-heads 4 --sample-break-mode complete --tokens-per-sample 48
+    --criterion masked_lm --arch roberta_base --encoder-layers 2 --encoder-embed-dim 32
+    --encoder-ffn-embed-dim 64 --encoder-attention-heads 4 --sample-break-mode complete
+    --tokens-per-sample 48
     --max-positions 48 --optimizer adam --adam-betas '(0.9,0.98)' --lr-scheduler polynomial_decay
     --lr 0.0005 --warmup-updates 2 --total-num-update 20 --batch-size 4 --max-update 6""",
 }
