@@ -15,7 +15,7 @@ from typing import Any
 
 from roberta_hub.at_padding import compute_states
 from roberta_hub.errors import RobertaHubError, UnknownAttributeError, UnknownNameError, close_names
-from roberta_hub.fairseq_names.offered import ELSEWHERE, MODULES, not_offered
+from roberta_hub.fairseq_names.offered import ELSEWHERE, MODULES, RECIPES, not_offered
 
 ORIGIN = "roberta_hub"
 """Where the modules say that they come from."""
@@ -81,6 +81,10 @@ class _Names(MetaPathFinder, Loader):
             return _changed_later(PathFinder.find_spec(fullname, path, target))
         if fullname.partition(".")[0] not in _TOPS:
             return None
+        if fullname.partition(".")[0] == "examples" and not _is_recipe(fullname):
+            real = PathFinder.find_spec(fullname, path, target)
+            if real is not None or not (fullname in MODULES or fullname.startswith(f"{RECIPES}.")):
+                return real  # a folder of the script's own, or a clone of fairseq
         if fullname not in MODULES:
             raise not_offered(fullname)
         return spec_from_loader(fullname, self, origin=ORIGIN, is_package=True)
@@ -93,6 +97,11 @@ class _Names(MetaPathFinder, Loader):
         vars(module).update(names)
         vars(module)["__all__"] = [name for name in names if not name.startswith("_")]
         vars(module)["__getattr__"] = partial(_missing, module.__name__)
+
+
+def _is_recipe(name: str) -> bool:
+    """Whether it is one of fairseq's recipes that import its trainer, in a clone of it too."""
+    return name in MODULES and name.startswith(f"{RECIPES}.")
 
 
 def _missing(module: str, name: str) -> object:
