@@ -5,9 +5,10 @@ Each method says what it answers, and calls the function that computes it.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
@@ -42,7 +43,7 @@ from roberta_hub.inference.dtype_choice import mention_bfloat16
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.fill_mask import Fillings
 from roberta_hub.inference.heads import Heads, check_classes, check_labels
-from roberta_hub.inference.mode import has_dropout
+from roberta_hub.inference.mode import has_dropout, unless_learnt_from
 from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.summary import model_facts, summary
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
 
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 _warning = threading.Lock()
+_RANDOM_ANSWERS = "answers are random; call .eval() first"
 """Of several threads one warns of dropout."""
 LOADED = "roberta_hub"
 """Key under which arguments of fairseq's form bring what else was loaded with a model."""
@@ -1395,7 +1397,8 @@ class RobertaHubInterface(nn.Module):
 
         Returns:
             (B, T, C) with B = 1 for ids of shape (T,). With `return_all_hiddens`, a list of L+1
-            such tensors: the embeddings, then each layer. States at padding are zeros.
+            such tensors: the embeddings, then each layer. States at padding are zeros; under
+            `as_fairseq` they are fairseq's.
 
         Raises:
             InputError: the input is longer than the model takes, or empty, or ids are out of range.
@@ -1408,9 +1411,9 @@ class RobertaHubInterface(nn.Module):
             13
         """
         return_all_hiddens = switch("return_all_hiddens", return_all_hiddens)
-        self._warn_of_dropout(
-            "extract_features", "features are random; call .eval() first, unless you train on them"
-        )
+        consequence = "features are random; call .eval() first, unless you train on them"
+        if (warn := self._warning_of_dropout("extract_features", consequence)) is not None:
+            warn()
         return ids.hidden_states(self.model, self._checked(tokens), return_all_hiddens)
 
     def extract_features_aligned_to_words(
@@ -1459,7 +1462,8 @@ class RobertaHubInterface(nn.Module):
         As in fairseq, they are a log-softmax over the classes. If `kinds` says that the head learnt
         "multi_label", each label has an independent probability.
 
-        In train mode, dropout makes the answers random, and a warning says so once.
+        In train mode, dropout makes the answers random. A warning says so once, unless a gradient
+        flows through them.
 
         Args:
             head: name of a classification head.
@@ -1480,19 +1484,33 @@ class RobertaHubInterface(nn.Module):
         """
         known_head(self.model, head)
         return_logits = switch("return_logits", return_logits)
-        self._warn_of_dropout("predict", "answers are random; call .eval() first")
-        logits = ids.logits(self.model, self._checked(tokens), head)
-        return logits if return_logits else ids.log_probabilities(logits, self._heads.kind(head))
+        found = ids.logits(self.model, self._checked(tokens), head)
+        if not return_logits:
+            found = ids.log_probabilities(found, self._heads.kind(head))
+        if (warn := self._warning_of_dropout("predict", _RANDOM_ANSWERS)) is not None:
+            unless_learnt_from(found, warn)
+        return found
 
-    def _warn_of_dropout(self, verb: str, consequence: str) -> None:
-        """Warn once of each verb that keeps the mode: a model is loaded in train mode."""
+    def _warning_of_dropout(self, verb: str, consequence: str) -> Callable[[], None] | None:
+        """Make the warning of a verb that keeps the mode: a model is loaded in train mode.
+
+        It is given once of each verb, as from the line that called the verb.
+        """
         if not self.model.training or verb in self._warned or not has_dropout(self.model):
-            return
-        with _warning:
-            if verb in self._warned:
-                return
-            self._warned |= {verb}
-        warnings.warn(f"{verb} runs with dropout on, so its {consequence}", stacklevel=4)
+            return None
+        frame = sys._getframe(3)  # past the verb and its keywords
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        file, line = frame.f_code.co_filename, frame.f_lineno
+
+        def warn() -> None:
+            with _warning:
+                if verb in self._warned:
+                    return
+                self._warned |= {verb}
+            said = f"{verb} runs with dropout on, so its {consequence}"
+            warnings.warn_explicit(said, UserWarning, file, line, registry=registry)
+
+        return warn
 
     def _checked(self, tokens: object) -> Tensor:
         checked = check_tokens(

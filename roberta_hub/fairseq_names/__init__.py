@@ -5,4 +5,5 @@ importing.py     the names made importable; torch.hub, and processes that start 
 running.py       a script or a module, run as Python runs it
 loading.py       fairseq's functions that load: hub_utils, checkpoint_utils, tasks, encoders
 word_alignment.py tensors.py   its alignment_utils; its small functions on tensors
+pronoun_files.py its examples.roberta.wsc.wsc_utils: files of WSC and Winogrande
 """

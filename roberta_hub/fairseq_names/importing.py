@@ -13,8 +13,9 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
+from roberta_hub.at_padding import compute_states
 from roberta_hub.errors import RobertaHubError, UnknownAttributeError, UnknownNameError, close_names
-from roberta_hub.fairseq_names.offered import ELSEWHERE, MODULES, not_offered
+from roberta_hub.fairseq_names.offered import ELSEWHERE, MODULES, RECIPES, not_offered
 
 ORIGIN = "roberta_hub"
 """Where the modules say that they come from."""
@@ -31,7 +32,8 @@ def as_fairseq() -> None:
     this package's own classes and functions, so a pickle does not refer to fairseq. Any other
     module raises an ImportError, and any other attribute an AttributeError; the message says what
     to do instead. An installed fairseq is hidden and stays as it is; a line on standard error says
-    so. This also holds in processes that multiprocessing starts, but not in other programs.
+    so. This also holds in processes that multiprocessing starts, but not in other programs. Hidden
+    states at padding are fairseq's too, not zeros: a script may average over them.
 
     Raises:
         RobertaHubError: fairseq itself is imported already.
@@ -61,6 +63,7 @@ def _ask() -> str | None:
         )
     spec = PathFinder.find_spec("fairseq")
     sys.meta_path.insert(0, _Names())
+    compute_states()
     for name, change in _LATER.items():
         if name in sys.modules:
             change(sys.modules[name])
@@ -78,6 +81,10 @@ class _Names(MetaPathFinder, Loader):
             return _changed_later(PathFinder.find_spec(fullname, path, target))
         if fullname.partition(".")[0] not in _TOPS:
             return None
+        if fullname.partition(".")[0] == "examples" and not _is_recipe(fullname):
+            real = PathFinder.find_spec(fullname, path, target)
+            if real is not None or not (fullname in MODULES or fullname.startswith(f"{RECIPES}.")):
+                return real  # a folder of the script's own, or a clone of fairseq
         if fullname not in MODULES:
             raise not_offered(fullname)
         return spec_from_loader(fullname, self, origin=ORIGIN, is_package=True)
@@ -90,6 +97,11 @@ class _Names(MetaPathFinder, Loader):
         vars(module).update(names)
         vars(module)["__all__"] = [name for name in names if not name.startswith("_")]
         vars(module)["__getattr__"] = partial(_missing, module.__name__)
+
+
+def _is_recipe(name: str) -> bool:
+    """Whether it is one of fairseq's recipes that import its trainer, in a clone of it too."""
+    return name in MODULES and name.startswith(f"{RECIPES}.")
 
 
 def _missing(module: str, name: str) -> object:

@@ -144,7 +144,39 @@ def _utils() -> Names:
     return {found.__name__: found for found in functions}
 
 
+def _wsc_utils() -> Names:
+    from roberta_hub.fairseq_names.pronoun_files import (
+        convert_sentence_to_json,
+        extended_noun_chunks,
+        filter_noun_chunks,
+        find_span,
+        find_token,
+        get_spacy_nlp,
+        jsonl_iterator,
+        winogrande_jsonl_iterator,
+    )
+
+    functions = (
+        convert_sentence_to_json,
+        extended_noun_chunks,
+        filter_noun_chunks,
+        find_span,
+        find_token,
+        get_spacy_nlp,
+        jsonl_iterator,
+        winogrande_jsonl_iterator,
+    )
+    return {found.__name__: found for found in functions}
+
+
+RECIPES = "examples.roberta"
+"""fairseq's recipes, which scripts import from a clone of it."""
 MODULES: dict[str, Callable[[], Names]] = {
+    "examples": _none,
+    "examples.roberta": _none,
+    "examples.roberta.commonsense_qa": _none,
+    "examples.roberta.wsc": _none,
+    "examples.roberta.wsc.wsc_utils": _wsc_utils,
     "fairseq": _top,
     "fairseq.checkpoint_utils": _checkpoint_utils,
     "fairseq.data": _dictionary,
@@ -174,7 +206,22 @@ that Python asks us for the names that a module lacks too."""
 _TRAIN = "`roberta-hub train` trains and fine-tunes (docs/guides/fine_tune.md)"
 _REAL = "a script that needs it runs with fairseq itself, by `python`"
 _COMMANDS = f"the commands of its shell; {_TRAIN}"
+_RECIPES = (
+    "`roberta-hub train --fairseq` runs its commands, `roberta-hub preprocess` makes its data "
+    "(docs/guides/fairseq_data.md)"
+)
 ELSEWHERE = {
+    "examples.roberta": f"recipes; {_RECIPES}",
+    "examples.roberta.commonsense_qa": (
+        f"its task of CommonsenseQA; roberta.choose answers, {_RECIPES}"
+    ),
+    "examples.roberta.wsc": (
+        "its task and losses of WSC; roberta.disambiguate_pronoun answers, wsc_utils reads files, "
+        f"{_RECIPES}"
+    ),
+    "examples.roberta.wsc.wsc_utils": (
+        "tools of its task of WSC; roberta.disambiguate_pronoun takes text as it is written"
+    ),
     "fairseq.benchmark": f"measures of speed; {_REAL}",
     "fairseq.criterions": f"losses of its trainer; {_TRAIN}",
     "fairseq.data.data_utils": f"tools of its datasets; {_TRAIN}",
@@ -184,8 +231,8 @@ ELSEWHERE = {
     "fairseq.distributed": f"training on several machines; {_TRAIN}",
     "fairseq.distributed_utils": f"training on several machines; {_TRAIN}",
     "fairseq.examples": (
-        "recipes; roberta.disambiguate_pronoun has WSC's, and `roberta-hub train` the others "
-        "(docs/guides/fine_tune.md)"
+        "recipes; examples.roberta.wsc.wsc_utils is here, roberta.disambiguate_pronoun "
+        "has WSC's, and `roberta-hub train` the others (docs/guides/fine_tune.md)"
     ),
     "fairseq.file_io": "files at many places; open() and pathlib are Python's",
     "fairseq.file_utils": "its cache of downloads; roberta_hub.load_model fetches and keeps models",

@@ -521,16 +521,36 @@ def _read_tokenizer(
     return parts
 
 
-def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: str | None) -> None:
-    """See `Format.write`; every classification head is kept, or the one that is named."""
+def fairseq_files(
+    checkpoint: Checkpoint, tokenizer: Tokenizer, head: str | None = None
+) -> tuple[Checkpoint, dict[str, bytes]]:
+    """Bring a model and its pieces into fairseq's form.
+
+    Args:
+        checkpoint: of the model.
+        tokenizer: of the model.
+        head: the only classification head to keep; None: all.
+
+    Returns:
+        (the checkpoint with what fairseq can hold, the files of other pieces than GPT-2's by name).
+
+    Raises:
+        CheckpointError: fairseq has no place for the model or its pieces.
+    """
     checkpoint = held_by_fairseq(checkpoint, head)
     check_relative(checkpoint)
     check_layout(tokenizer, FAIRSEQ.name, lays_out_as_roberta(tokenizer))
     shipped = without_added(tokenizer.engine) is GPT2BPE.shipped()
     files = {} if shipped else tokenizer.engine.fairseq_files()
-    files |= fairseq_added_file(tokenizer)
     dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
-    write_fairseq(dataclasses.replace(checkpoint, dictionary=dictionary), directory, files)
+    checkpoint = dataclasses.replace(checkpoint, dictionary=dictionary)
+    return checkpoint, {**files, **fairseq_added_file(tokenizer)}
+
+
+def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: str | None) -> None:
+    """See `Format.write`; every classification head is kept, or the one that is named."""
+    checkpoint, files = fairseq_files(checkpoint, tokenizer, head)
+    write_fairseq(checkpoint, directory, files)
     advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.head_settings))
     advise_of_vectors(checkpoint, "fairseq's")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 _users: dict[nn.Module, int] = {}
 """Number of callers that hold each module in eval mode; no attribute of the module, so that copies
@@ -91,3 +92,39 @@ def has_dropout(model: nn.Module) -> bool:
     training = (module for module in model.modules() if module.training)
     values = (getattr(module, name, 0.0) for module in training for name in names)
     return any(isinstance(value, float) and value > 0 for value in values)
+
+
+def unless_learnt_from(output: Tensor, action: Callable[[], object]) -> None:
+    """Do something unless a gradient flows through an output: once the output is gone without one.
+
+    Args:
+        output: of a model. Without a gradient, as under `torch.no_grad`, the action comes at once.
+        action: what to do.
+
+    Example:
+        >>> weight = torch.ones(1, requires_grad=True)
+        >>> output = weight * 2
+        >>> unless_learnt_from(output, lambda: print("nothing is learnt from it"))
+        >>> output.backward()
+        >>> del output
+        >>> unless_learnt_from(weight * 2, lambda: print("nothing is learnt from it"))
+        nothing is learnt from it
+    """
+    if output.grad_fn is None:
+        action()
+    else:  # the graph, which may outlive the output, owns its hooks
+        output.grad_fn.register_hook(_Watch(action).learnt)
+
+
+class _Watch:
+    """Waits in a graph for a gradient."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action: Callable[[], object] | None = action
+
+    def learnt(self, *gradients: object) -> None:
+        self.action = None
+
+    def __del__(self) -> None:
+        if self.action is not None and not sys.is_finalizing():
+            self.action()

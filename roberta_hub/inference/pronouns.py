@@ -169,7 +169,7 @@ def find_candidates(schema: WinogradSchema) -> list[str]:
 
     Noun chunks and maximal runs of nouns, without pronouns and spans that overlap the guess.
     """
-    nlp = _pipeline()
+    nlp = english_pipeline()
     return candidates_in(nlp(schema.text), schema)
 
 
@@ -202,7 +202,12 @@ def candidates_in(doc: Any, schema: WinogradSchema) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _pipeline() -> Any:
+def english_pipeline() -> Any:
+    """Load an installed English pipeline of spaCy's, the largest first.
+
+    Raises:
+        MissingExtraError: none is installed.
+    """
     spacy = require_spacy("disambiguate_pronoun without candidates=[...]")
     installed = sorted(spacy.util.get_installed_models())
     for name in (

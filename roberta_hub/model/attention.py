@@ -253,13 +253,13 @@ def padded_attention(
 def time_first_attention(
     query: Tensor, key: Tensor, value: Tensor, *, real: Tensor, num_heads: int, dropout: float
 ) -> Tensor:
-    """`padded_attention` in fairseq's layout.
+    """`padded_attention` in fairseq's layout, where a row of padding attends to nothing.
 
     Shapes: query, key, value and the result (T, B, C); real, true at real tokens, (B, T).
     """
     query, key, value = (x.transpose(0, 1).contiguous() for x in (query, key, value))
     mixed = padded_attention(query, key, value, real=real, num_heads=num_heads, dropout=dropout)
-    return mixed.transpose(0, 1)
+    return (mixed * real.any(1)[:, None, None]).transpose(0, 1)
 
 
 def plain_attention(

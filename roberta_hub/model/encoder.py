@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.at_padding import states_are_computed
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import InputError
 from roberta_hub.model import embeddings
@@ -119,7 +120,7 @@ class TransformerEncoder(nn.Module):
             `encoder_out` [(T, B, C)], `encoder_padding_mask` [(B, T)], `encoder_embedding` the
             tokens' [(B, T, C)], `encoder_states` L+1 times (T, B, C), `fc_results` None for each
             layer, `src_tokens` [], `src_lengths` [(B, 1)]. States are zeros at padding (fairseq
-            leaves what its layers compute there).
+            leaves what its layers compute there, and so do we under `as_fairseq`).
         """
         rows, hiddens, batch = self.encode(src_tokens, return_all_hiddens, token_embeddings)
         return {
@@ -149,6 +150,8 @@ class TransformerEncoder(nn.Module):
         src_tokens: Tensor,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
+        *,
+        padding: bool = True,
     ) -> tuple[Tensor, list[Tensor], PackedBatch | PaddedBatch]:
         """Encode a padded batch (B, T) into packed rows.
 
@@ -156,6 +159,12 @@ class TransformerEncoder(nn.Module):
         since the shapes of packed rows depend on the data. In train mode rows stay packed:
         otherwise dropout would be drawn for padding. Forward hooks of this module and those below
         get what fairseq's get: every slot, tokens (B, T, C) and layers (T, B, C).
+
+        Args:
+            src_tokens: ids, padding anywhere. Shape: (B, T)
+            return_all_hiddens: also the embedding output and every layer's.
+            token_embeddings: used instead of the embedding lookup. Shape: (B, T, C)
+            padding: whether anybody reads the states at padding.
 
         Returns:
             Features (N, C); if asked the L+1 hidden states (N, C), else none; the batch, which lays
@@ -167,14 +176,17 @@ class TransformerEncoder(nn.Module):
         tokens = check_tokens(
             src_tokens, vocab_size=self.vocab_size, max_positions=self.max_source_positions
         )
+        computed = padding and states_are_computed()
         if torch.compiler.is_compiling():
-            if not self.training:
+            if not self.training and not computed:
                 every = self.padded(tokens, token_embeddings)
                 real = PaddedBatch(tokens.ne(self.padding_idx))
                 return self.finish(every[-1]), every if return_all_hiddens else [], real
             if not torch.compiler.is_dynamo_compiling():  # torch.export; torch.compile goes on
                 raise InputError("torch.export takes a model in eval mode; call model.eval() first")
-        if has_forward_hooks(self.modules()):
+        if has_forward_hooks(self.modules()) or (
+            computed and bool(tokens.eq(self.padding_idx).any())
+        ):
             return self._time_first(tokens, return_all_hiddens, token_embeddings)
         batch = pack(tokens, padding_idx=self.padding_idx)
         if token_embeddings is not None:
@@ -194,7 +206,8 @@ class TransformerEncoder(nn.Module):
         states = self._run(x.transpose(0, 1), partial(time_first_attention, real=real))
         hiddens = list(states) if every else []
         features = self.finish(hiddens[-1] if hiddens else _last(states)).transpose(0, 1)
-        return features, [state.transpose(0, 1) for state in hiddens], PaddedBatch(real)
+        batch = PaddedBatch(real, states_are_computed())
+        return features, [state.transpose(0, 1) for state in hiddens], batch
 
     def packed(
         self,

@@ -113,10 +113,12 @@ class PaddedBatch:
 
     real: Tensor
     """True at tokens that are no padding. Shape: (B, T)"""
+    computed: bool = False
+    """Whether rows at padding stay as they are computed, as in fairseq."""
 
     def unpack(self, rows: Tensor) -> Tensor:
         """Return the same rows with zeros at padding: (B, T, *)."""
-        return rows.masked_fill(~self.real.unsqueeze(-1), 0)
+        return rows if self.computed else rows.masked_fill(~self.real.unsqueeze(-1), 0)
 
 
 def pack(tokens: Tensor, *, padding_idx: int) -> PackedBatch:

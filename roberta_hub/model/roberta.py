@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from roberta_hub.arguments import kind_of, short_repr
+from roberta_hub.at_padding import states_are_computed
 from roberta_hub.config import (
     MAX_SIZE,
     ReadOnlyArguments,
@@ -65,11 +66,15 @@ class RobertaEncoder(nn.Module):
         features_only: bool = False,
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
+        *,
+        padding: bool = True,
     ) -> tuple[Tensor, Extra]:
         """LM logits (B, T, V), or features (B, T, C); see `Roberta.forward`."""
         if has_forward_hooks((self.sentence_encoder, *self._head_modules())):
             return self._as_called(src_tokens, features_only, return_all_hiddens, masked_tokens)
-        rows, hiddens, batch = self.sentence_encoder.encode(src_tokens, return_all_hiddens)
+        rows, hiddens, batch = self.sentence_encoder.encode(
+            src_tokens, return_all_hiddens, padding=padding
+        )
         states = [batch.unpack(state).transpose(0, 1) for state in hiddens]
         extra: Extra = {"inner_states": states if return_all_hiddens else None}
         if features_only:
@@ -93,8 +98,8 @@ class RobertaEncoder(nn.Module):
         if masked_tokens is not None:
             _check_mask(masked_tokens, src_tokens)
             return self.output_layer(x, masked_tokens), extra
-        real = PaddedBatch(src_tokens.ne(self.sentence_encoder.padding_idx))
-        return real.unpack(self.output_layer(x)), extra
+        real = src_tokens.ne(self.sentence_encoder.padding_idx)
+        return PaddedBatch(real, states_are_computed()).unpack(self.output_layer(x)), extra
 
     def _head_modules(self) -> Iterable[nn.Module]:
         return () if self.lm_head is None else self.lm_head.modules()
@@ -238,10 +243,15 @@ class Roberta(nn.Module):
         Returns:
             (x, {"inner_states": L+1 states (T, B, C) or None}), where x is LM logits (B, T, V) or
             (M, V), features (B, T, C), or class logits (B, num_classes). Features, states and LM
-            logits are zeros at padding.
+            logits are zeros at padding, and fairseq's there under `as_fairseq`.
         """
         features_only = features_only or classification_head_name is not None
-        x, extra = self.encoder(src_tokens, features_only, return_all_hiddens, masked_tokens)
+        more = {}
+        if states_are_computed() and classification_head_name is not None:
+            more["padding"] = return_all_hiddens  # else nobody reads what is there
+        x, extra = self.encoder(
+            src_tokens, features_only, return_all_hiddens, masked_tokens, **more
+        )
         if classification_head_name is not None:
             head = self.head(classification_head_name)
             if pooling_of(head) == "mean":

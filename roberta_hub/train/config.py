@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, get_type_hints
 
 from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
 from roberta_hub.extras import install
@@ -41,6 +41,13 @@ __all__ = [
 ]
 CONF = Path(__file__).with_name("conf")
 GROUPS = ("pretrain", "finetune")
+SECTIONS: dict[str, type] = {
+    "data": DataConfig,
+    "task": TaskConfig,
+    "optimizer": OptimizerConfig,
+    "batch": BatchConfig,
+    "loop": LoopConfig,
+}
 
 
 def fields(kind: type = Config, prefix: str = "") -> Iterator[str]:
@@ -50,11 +57,9 @@ def fields(kind: type = Config, prefix: str = "") -> Iterator[str]:
         >>> [name for name in fields() if name.startswith("batch.")][:4]
         ['batch.max_tokens', 'batch.batch_size', 'batch.update_freq', 'batch.warmup_updates']
     """
-    parts = {"data": DataConfig, "task": TaskConfig, "optimizer": OptimizerConfig}
-    parts |= {"batch": BatchConfig, "loop": LoopConfig}
     for item in dataclasses.fields(kind):
-        if not prefix and item.name in parts:
-            yield from fields(parts[item.name], f"{item.name}.")
+        if not prefix and item.name in SECTIONS:
+            yield from fields(SECTIONS[item.name], f"{item.name}.")
         else:
             yield prefix + item.name
 
@@ -204,6 +209,8 @@ def _checked(override: str) -> str:
                 f"no configuration {name}={value}{suggestion(value, recipes(name))}"
             )
         return override
+    value = _as_text(value) if _is_text(name) else value
+    override = f"{found[1]}{name}={value}"
     try:
         OverridesParser.create().parse_override(override)
     except (HydraException, ValueError) as error:  # ValueError: an integer of 5,000 digits
@@ -227,6 +234,49 @@ def _checked(override: str) -> str:
     return override
 
 
+def _is_text(name: str) -> bool:
+    """Whether a setting is text, or holds texts."""
+    section, _, own = name.rpartition(".")
+    if "data.columns" in (section, name):
+        return True
+    if section == "task.options":
+        from roberta_hub.train.tasks.options import FinetuningOptions, PretrainingOptions
+
+        hints = get_type_hints(PretrainingOptions) | get_type_hints(FinetuningOptions)
+    else:
+        hints = get_type_hints(SECTIONS.get(section, Config))
+    hint = str(hints.get(own))
+    return "str" in hint and "dict" not in hint
+
+
+def _as_text(value: str) -> str:
+    """Quote what hydra would read as a number or a truth value: a folder may be called 2024_01_05.
+
+    Example:
+        >>> _as_text("2024_01_05"), _as_text("[a, 007, 1e5]"), _as_text("null")
+        ("'2024_01_05'", "[a, 007, '1e5']", 'null')
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    def quoted(found: re.Match[str]) -> str:
+        word = found[0]
+        try:
+            read = OverridesParser.create().parse_override(f"x={word}").value()
+        except (HydraException, ValueError):  # ValueError: an integer of 5,000 digits
+            return word
+        return f"'{word}'" if isinstance(read, (bool, int, float)) else word
+
+    return _WORDS.get(value[:1], _WHOLE).sub(quoted, value)
+
+
+_WHOLE = re.compile(r".+", re.DOTALL)
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|"""
+_WORDS = {
+    "[": re.compile(_QUOTED + r"""[^\s,\[\]{}'"](?:[^,\[\]{}'"]*[^\s,\[\]{}'"])?"""),
+    "{": re.compile(_QUOTED + r"""[^\s,:\[\]{}'"](?:[^,:\[\]{}'"]*[^\s,:\[\]{}'"])?"""),
+}
+"""The words of a value: of a list, of a dict; any other value is one."""
 _OPEN = ("data.columns.", "task.options.", "architecture.")
 """Fields that hold names which hydra cannot know; the code that reads them checks them."""
 _EXAMPLE = "finetune=mnli data.train=train.tsv optimizer.lr=2e-5"

@@ -10,17 +10,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError, close_names
 from roberta_hub.extras import install
+from roberta_hub.train.fairseq_program import is_hydra, split_program
 
 Settings = dict[str, Any]
 Given = Mapping[str, Any]
 """Options that a command gives, by fairseq's names."""
-PROGRAMS = ("fairseq-train", "fairseq-hydra-train")
 YAML_LIMIT = 100_000
 """Bytes of a recipe; fairseq's largest has 2,000."""
 
@@ -31,30 +32,35 @@ class Option:
 
     becomes: str
     """For the table: a setting, or a sentence."""
+    kind: type = str
+    """fairseq's type of it: str, int, float, or list, of numbers; of a flag bool."""
     setting: str | None = None
     """The setting that takes the value as it is."""
     allowed: tuple[Any, ...] | None = None
     """Values that change nothing here; another one is refused with `becomes` as the remedy."""
-    flag: bool = False
-    """Whether it stands alone on a command line."""
     early: bool = False
     """Whether `_basics` reads it, together with others."""
 
-
-def _to(setting: str, *, flag: bool = False) -> Option:
-    return Option(f"`{setting}`", setting, flag=flag)
-
-
-def _nothing(why: str, *, flag: bool = False) -> Option:
-    return Option(f"without effect: {why}", flag=flag)
+    @property
+    def flag(self) -> bool:
+        """Whether it stands alone on a command line."""
+        return self.kind is bool
 
 
-def _only(*allowed: Any, remedy: str, flag: bool = False) -> Option:
-    return Option(remedy, allowed=allowed, flag=flag)
+def _to(setting: str, kind: type = str) -> Option:
+    return Option(f"`{setting}`", kind, setting)
 
 
-def _read(becomes: str, *, flag: bool = False) -> Option:
-    return Option(becomes, early=True, flag=flag)
+def _nothing(why: str, kind: type = str) -> Option:
+    return Option(f"without effect: {why}", kind)
+
+
+def _only(*allowed: Any, remedy: str, kind: type = str) -> Option:
+    return Option(remedy, kind, allowed=allowed)
+
+
+def _read(becomes: str, kind: type = str) -> Option:
+    return Option(becomes, kind, early=True)
 
 
 _KEPT = "the best model, the last one and the newest state are kept"
@@ -69,117 +75,119 @@ OPTIONS: dict[str, Option] = {
     "train_subset": _read("the split of `data.train`"),
     "valid_subset": _read("the split of `data.valid`"),
     "sample_break_mode": _to("task.options.sentences"),
-    "tokens_per_sample": _to("task.options.block_size"),
-    "mask_prob": _to("task.options.mask_prob"),
-    "leave_unmasked_prob": _to("task.options.leave_prob"),
-    "random_token_prob": _to("task.options.random_prob"),
-    "mask_whole_words": _read("`task.options.unit=word`; else `unit=fairseq`", flag=True),
+    "tokens_per_sample": _to("task.options.block_size", int),
+    "mask_prob": _to("task.options.mask_prob", float),
+    "leave_unmasked_prob": _to("task.options.leave_prob", float),
+    "random_token_prob": _to("task.options.random_prob", float),
+    "mask_whole_words": _read("`task.options.unit=word`; else `unit=fairseq`", bool),
     "freq_weighted_replacement": _only(
-        False, remedy="tokens are drawn evenly; leave it out", flag=True
+        False, remedy="tokens are drawn evenly; leave it out", kind=bool
     ),
-    "mask_multiple_length": _only(1, remedy="task.options.unit=span masks runs of words"),
-    "mask_stdev": _only(0, remedy="task.options.unit=span masks runs of words"),
+    "mask_multiple_length": _only(1, remedy="task.options.unit=span masks runs of words", kind=int),
+    "mask_stdev": _only(0, remedy="task.options.unit=span masks runs of words", kind=float),
     "shorten_method": _read("`task.options.truncate=true` for truncate; random_crop is refused"),
     "shorten_data_split_list": _only("", remedy="leave it out: all splits are cut alike"),
     "num_classes": _nothing("the labels of the folder say it"),
-    "init_token": _read("0 is `<s>`, which is always there; of wsc `task.options.init_token`"),
-    "separator_token": _only(2, remedy="give 2, `</s>`, with which pairs are joined here"),
-    "no_shuffle": _only(False, remedy="leave it out: the order is random here", flag=True),
-    "max_positions": _read(
-        "`task.options.max_length`; of new weights `architecture.max_positions`"
+    "init_token": _read("0 is `<s>`, which is always there; of wsc `task.options.init_token`", int),
+    "separator_token": _only(
+        2, remedy="give 2, `</s>`, with which pairs are joined here", kind=int
     ),
-    "max_option_length": _to("task.options.max_option_length"),
+    "no_shuffle": _only(False, remedy="leave it out: the order is random here", kind=bool),
+    "max_positions": _read(
+        "`task.options.max_length`; of new weights `architecture.max_positions`", int
+    ),
+    "max_option_length": _to("task.options.max_option_length", int),
     "classification_head_name": _to("task.head"),
     "ranking_head_name": _to("task.head"),
-    "regression_target": _read("`task.name=regression`", flag=True),
-    "wsc_cross_entropy": _to("task.options.cross_entropy", flag=True),
-    "wsc_margin_alpha": _to("task.options.margin_alpha"),
-    "wsc_margin_beta": _to("task.options.margin_beta"),
+    "regression_target": _read("`task.name=regression`", bool),
+    "wsc_cross_entropy": _to("task.options.cross_entropy", bool),
+    "wsc_margin_alpha": _to("task.options.margin_alpha", float),
+    "wsc_margin_beta": _to("task.options.margin_beta", float),
     "bpe": _nothing("the model has its tokenizer"),
     "user_dir": _nothing("wsc, winogrande and commonsense_qa are here; other tasks are refused"),
     # model
     "arch": _read(
         "`model=roberta.base` or `roberta.large` with `pretrained=false`, unless a file is restored"
     ),
-    "dropout": _to("architecture.dropout"),
-    "attention_dropout": _to("architecture.attention_dropout"),
-    "activation_dropout": _to("architecture.activation_dropout"),
-    "pooler_dropout": _to("architecture.pooler_dropout"),
-    "encoder_layerdrop": _to("architecture.layerdrop"),
+    "dropout": _to("architecture.dropout", float),
+    "attention_dropout": _to("architecture.attention_dropout", float),
+    "activation_dropout": _to("architecture.activation_dropout", float),
+    "pooler_dropout": _to("architecture.pooler_dropout", float),
+    "encoder_layerdrop": _to("architecture.layerdrop", float),
     "activation_fn": _to("architecture.activation_fn"),
-    "encoder_layers": _to("architecture.num_layers"),
-    "encoder_embed_dim": _to("architecture.embed_dim"),
-    "encoder_ffn_embed_dim": _to("architecture.ffn_dim"),
-    "encoder_attention_heads": _to("architecture.num_heads"),
+    "encoder_layers": _to("architecture.num_layers", int),
+    "encoder_embed_dim": _to("architecture.embed_dim", int),
+    "encoder_ffn_embed_dim": _to("architecture.ffn_dim", int),
+    "encoder_attention_heads": _to("architecture.num_heads", int),
     # optimizer and schedule
     "optimizer": _only("adam", remedy="give adam, the one optimizer here"),
-    "lr": _read("`optimizer.lr`; one rate"),
+    "lr": _read("`optimizer.lr`; one rate", list),
     "adam_betas": _read("`optimizer.betas`"),
-    "adam_eps": _to("optimizer.eps"),
-    "weight_decay": _to("optimizer.weight_decay"),
-    "clip_norm": _to("optimizer.clip_norm"),
+    "adam_eps": _to("optimizer.eps", float),
+    "weight_decay": _to("optimizer.weight_decay", float),
+    "clip_norm": _to("optimizer.clip_norm", float),
     "lr_scheduler": _read("`optimizer.schedule`: polynomial_decay, fixed; another one is refused"),
-    "warmup_updates": _to("optimizer.warmup_updates"),
-    "total_num_update": _to("optimizer.total_updates"),
-    "end_learning_rate": _to("optimizer.end_lr"),
-    "power": _to("optimizer.power"),
-    "force_anneal": _only(None, remedy="leave it out: fixed rates stay fixed"),
-    "max_update": _to("loop.max_updates"),
-    "max_epoch": _to("loop.max_epochs"),
-    "stop_time_hours": _read("`loop.max_minutes`"),
-    "update_freq": _read("`batch.update_freq`; one number, times the processes"),
+    "warmup_updates": _to("optimizer.warmup_updates", int),
+    "total_num_update": _to("optimizer.total_updates", int),
+    "end_learning_rate": _to("optimizer.end_lr", float),
+    "power": _to("optimizer.power", float),
+    "force_anneal": _only(None, remedy="leave it out: fixed rates stay fixed", kind=int),
+    "max_update": _to("loop.max_updates", int),
+    "max_epoch": _to("loop.max_epochs", int),
+    "stop_time_hours": _read("`loop.max_minutes`", float),
+    "update_freq": _read("`batch.update_freq`; one number, times the processes", list),
     # batches
-    "batch_size": _to("batch.batch_size"),
-    "max_tokens": _to("batch.max_tokens"),
-    "required_batch_size_multiple": _to("batch.multiple"),
+    "batch_size": _to("batch.batch_size", int),
+    "max_tokens": _to("batch.max_tokens", int),
+    "required_batch_size_multiple": _to("batch.multiple", int),
     "batch_size_valid": _nothing("evaluation chooses its own"),
     "max_tokens_valid": _nothing("evaluation chooses its own"),
     "num_workers": _nothing(_LOADER),
     "data_buffer_size": _nothing(_LOADER),
-    "ignore_unused_valid_subsets": _nothing("one split is judged by", flag=True),
+    "ignore_unused_valid_subsets": _nothing("one split is judged by", bool),
     "skip_invalid_size_inputs_valid_test": _only(
-        False, remedy="leave it out: nothing is skipped; --shorten-method truncate cuts", flag=True
+        False, remedy="leave it out: nothing is skipped; --shorten-method truncate cuts", kind=bool
     ),
-    "curriculum": _only(0, remedy="leave it out: every epoch is shuffled"),
-    "validate_interval": _only(1, remedy="give --validate-interval-updates"),
-    "validate_interval_updates": _read("`loop.evaluate_every`"),
-    "disable_validation": _read("no `data.valid`", flag=True),
+    "curriculum": _only(0, remedy="leave it out: every epoch is shuffled", kind=int),
+    "validate_interval": _only(1, remedy="give --validate-interval-updates", kind=int),
+    "validate_interval_updates": _read("`loop.evaluate_every`", int),
+    "disable_validation": _read("no `data.valid`", bool),
     # checkpoints
     "save_dir": _to("output"),
     "restore_file": _read("`model`; with its optimizer `restore=true`"),
     "finetune_from_model": _read("`model`"),
-    "reset_optimizer": _read("`restore=false`", flag=True),
-    "reset_lr_scheduler": _read("`restore=false`", flag=True),
-    "reset_meters": _nothing("meters begin again", flag=True),
-    "reset_dataloader": _read("`restore=false`", flag=True),
+    "reset_optimizer": _read("`restore=false`", bool),
+    "reset_lr_scheduler": _read("`restore=false`", bool),
+    "reset_meters": _nothing("meters begin again", bool),
+    "reset_dataloader": _read("`restore=false`", bool),
     "best_checkpoint_metric": _read("`task.metric`"),
-    "maximize_best_checkpoint_metric": _read("must fit the metric", flag=True),
-    "patience": _to("loop.patience"),
-    "save_interval_updates": _to("loop.save_every"),
+    "maximize_best_checkpoint_metric": _read("must fit the metric", bool),
+    "patience": _to("loop.patience", int),
+    "save_interval_updates": _to("loop.save_every", int),
     "save_interval": _nothing(_KEPT),
     "keep_interval_updates": _nothing(_KEPT),
     "keep_last_epochs": _nothing(_KEPT),
     "keep_best_checkpoints": _nothing(_KEPT),
-    "no_epoch_checkpoints": _nothing(_KEPT, flag=True),
-    "no_last_checkpoints": _nothing(_KEPT, flag=True),
-    "no_save_optimizer_state": _nothing(_KEPT, flag=True),
+    "no_epoch_checkpoints": _nothing(_KEPT, bool),
+    "no_last_checkpoints": _nothing(_KEPT, bool),
+    "no_save_optimizer_state": _nothing(_KEPT, bool),
     # precision, processes, logs
-    "seed": _to("seed"),
-    "fp16": _read("`loop.precision=fp16`", flag=True),
-    "bf16": _read("`loop.precision=bf16`", flag=True),
-    "memory_efficient_fp16": _only(False, remedy="give --fp16", flag=True),
+    "seed": _to("seed", int),
+    "fp16": _read("`loop.precision=fp16`", bool),
+    "bf16": _read("`loop.precision=bf16`", bool),
+    "memory_efficient_fp16": _only(False, remedy="give --fp16", kind=bool),
     "fp16_init_scale": _nothing(_SCALE),
     "fp16_scale_window": _nothing(_SCALE),
     "threshold_loss_scale": _nothing(_SCALE),
-    "fp16_no_flatten_grads": _nothing(_SCALE, flag=True),
-    "cpu": _read("no half precision; the device is what there is", flag=True),
+    "fp16_no_flatten_grads": _nothing(_SCALE, bool),
+    "cpu": _read("no half precision; the device is what there is", bool),
     "ddp_backend": _nothing(_PROCESSES),
     "distributed_world_size": _nothing(_PROCESSES),
     "distributed_port": _nothing(_PROCESSES),
-    "find_unused_parameters": _to("loop.find_unused_parameters", flag=True),
+    "find_unused_parameters": _to("loop.find_unused_parameters", bool),
     "log_format": _nothing("log.csv has the numbers"),
-    "log_interval": _to("loop.log_every"),
-    "no_progress_bar": _read("`loop.progress=false`", flag=True),
+    "log_interval": _to("loop.log_every", int),
+    "no_progress_bar": _read("`loop.progress=false`", bool),
     "tensorboard_logdir": _read("`loop.tensorboard=true`"),
 }
 """Every option by fairseq's name, with underscores."""
@@ -198,6 +206,7 @@ DEFAULTS: Settings = {
     "batch.max_tokens": None,
     "batch.multiple": 8,
     "batch.order": "fairseq",
+    "loop.fairseq_files": True,
     "loop.log_every": 100,
     "output": "checkpoints",
     "seed": 1,
@@ -239,8 +248,8 @@ def translate(words: Sequence[str]) -> tuple[Settings, list[str]]:
         >>> settings["task.options.block_size"], settings["batch.max_tokens"], said
         (512, 4096, ['--num-workers: batches are made in the process that trains'])
     """
-    words, said = _program(list(words))
-    given = _from_hydra(words) if _is_hydra(words) else _from_words(words)
+    words, said = split_program(words)
+    given = _from_hydra(words) if is_hydra(words) else _from_words(words)
     settings = dict(DEFAULTS)
     for name, value in given.items():
         option = OPTIONS[name]
@@ -254,24 +263,6 @@ def translate(words: Sequence[str]) -> tuple[Settings, list[str]]:
         elif value not in option.allowed:
             raise InputError(f"{_flag(name)} {value} cannot be had here; {option.becomes}")
     return _basics(given, settings), said
-
-
-def _program(words: list[str]) -> tuple[list[str], list[str]]:
-    """Take the program's name away, and variables before it."""
-    said = []
-    while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
-        said.append(f"{words.pop(0)}: set it before roberta-hub, as for any program")
-    if words and Path(words[0]).name in PROGRAMS:
-        hydra = Path(words.pop(0)).name == PROGRAMS[1]
-        if hydra and not _is_hydra(words):
-            raise InputError(
-                "fairseq-hydra-train needs --config-dir and --config-name, which name its yaml file"
-            )
-    return words, said
-
-
-def _is_hydra(words: Sequence[str]) -> bool:
-    return any(word.lstrip("-").startswith("config-") for word in words)
 
 
 def _from_words(words: Sequence[str]) -> Settings:
@@ -294,7 +285,7 @@ def _from_words(words: Sequence[str]) -> Settings:
             continue
         if not equals and not left:
             raise InputError(f"{flag} needs a value")
-        given[name] = _value(value if equals else left.pop(0))
+        given[name] = _typed(name, value if equals else left.pop(0))
     return given
 
 
@@ -314,41 +305,55 @@ def _known(flag: str) -> str:
 def _from_hydra(words: Sequence[str]) -> Settings:
     """Read a yaml file of fairseq's, and the settings that a command adds."""
     try:
+        import yaml
         from omegaconf import OmegaConf
     except ImportError:
         raise MissingExtraError(f"fairseq's yaml files need hydra: {install('train')}") from None
-    place: dict[str, str] = {}
-    added, left = [], list(words)
-    while left:
-        word = left.pop(0)
-        flag, equals, value = word.partition("=")
-        if flag.lstrip("-") in ("config-dir", "config-name"):
-            place[flag.lstrip("-")] = value if equals else (left.pop(0) if left else "")
-        elif word in ("-m", "--multirun"):
-            continue  # one run, unless a setting lists several, which is refused below
-        elif equals and not word.startswith("-"):
-            added.append(word.lstrip("+"))
-        else:
-            raise InputError(f"{word}: no setting of fairseq-hydra-train; write group.name=value")
-    path = Path(place.get("config-dir", "."), place.get("config-name", ""))
-    path = path if path.suffix == ".yaml" else path.with_name(f"{path.name}.yaml")
-    if not os.path.isfile(path):
-        raise InputError(f"{path}: no such file; --config-dir and --config-name name it")
+    path, added = _words_of_hydra(words)
     _check_yaml(path)
-    try:
-        tree = OmegaConf.merge(OmegaConf.load(path), OmegaConf.from_dotlist(added))
+    try:  # every value as text: its option says of which type it is
+        read: Any = yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader)
+        tree = OmegaConf.create(read or {})
+        for key, value in added.items():
+            OmegaConf.update(tree, key, yaml.load(value, yaml.BaseLoader))
         found = OmegaConf.to_container(tree, resolve=True, throw_on_missing=False)
     except Exception as error:  # yaml's errors and omegaconf's have no base of their own
         raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
     given: Settings = {}
     for key, part in (found if isinstance(found, dict) else {}).items():
         group = str(key)
-        for name, value in (part if isinstance(part, dict) else {"_name": part}).items():
+        options: dict[Any, Any] = part if isinstance(part, dict) else {"_name": part}
+        for name, value in options.items():
             if value == "???":
                 raise InputError(f"{group}.{name!s} is not set; add {group}.{name!s}=VALUE")
             own = "arch" if group == "model" else group
-            given[_known(own if name == "_name" else str(name))] = _value(value)
+            option = _known(own if name == "_name" else str(name))
+            if value not in ("", "null", "~", None):
+                given[option] = _typed(option, value)
     return given
+
+
+def _words_of_hydra(words: Sequence[str]) -> tuple[Path, dict[str, str]]:
+    """Return the yaml file that a command names, and what it adds: text by `group.name`."""
+    place: dict[str, str] = {}
+    added: dict[str, str] = {}
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        flag, equals, value = word.partition("=")
+        if flag.lstrip("-") in ("config-dir", "config-name"):
+            place[flag.lstrip("-")] = value if equals else (left.pop(0) if left else "")
+        elif word in ("-m", "--multirun"):
+            continue  # one run, unless a setting lists several, which is refused later
+        elif equals and not word.startswith("-"):
+            added[flag.lstrip("+")] = value
+        else:
+            raise InputError(f"{word}: no setting of fairseq-hydra-train; write group.name=value")
+    path = Path(place.get("config-dir", "."), place.get("config-name", ""))
+    path = path if path.suffix == ".yaml" else path.with_name(f"{path.name}.yaml")
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: no such file; --config-dir and --config-name name it")
+    return path, added
 
 
 def _check_yaml(path: Path) -> None:
@@ -372,21 +377,51 @@ def _check_yaml(path: Path) -> None:
         raise InputError(f"{path}: {asked[0]} is not resolved; write the value itself")
 
 
-def _value(value: Any) -> Any:
-    """Read a value as YAML does, numbers such as 1e-05 among them; a list of one is that one."""
-    if isinstance(value, list):
-        return _value(value[0]) if len(value) == 1 else [_value(item) for item in value]
-    if not isinstance(value, str):
+def _typed(name: str, value: Any) -> Any:
+    """Read a value as the type that fairseq has for this option.
+
+    Args:
+        name: of the option.
+        value: text; of a yaml file also a list of texts.
+
+    Example:
+        >>> [_typed(name, "007") for name in ("save_dir", "seed", "lr")]
+        ['007', 7, 7]
+        >>> _typed("update_freq", ["16"]), _typed("lr", "[1e-5]"), _typed("dropout", "1e-1")
+        (16, 1e-05, 0.1)
+    """
+    kind = OPTIONS[name].kind
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if kind is str:
         return value
-    text = value.strip()
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "True": True, "false": False, "False": False, "None": None}.get(
-        text, text
-    )
+    if kind is list:
+        parts = value if isinstance(value, list) else str(value).strip("[]() ").split(",")
+        if len(parts) > 1:
+            return value
+        number = _number(name, parts[0], float)
+        return int(number) if number.is_integer() else number
+    if kind is bool:
+        return _switch(name, str(value))
+    return _number(name, value, kind)
+
+
+def _switch(name: str, text: str) -> bool:
+    for words, meant in ((("true", "1", "yes", "on"), True), (("false", "0", "no", "off"), False)):
+        if text.lower() in words:
+            return meant
+    raise InputError(f"{_flag(name)} {text[:60]}: must be true or false")
+
+
+def _number(name: str, text: Any, kind: type[int] | type[float]) -> Any:
+    """Read one number; a whole one may also be written as 1e5."""
+    with suppress(ValueError):
+        return kind(str(text))
+    with suppress(ValueError):
+        if (number := float(str(text))).is_integer():
+            return int(number)
+    what = "a whole number" if kind is int else "a number"
+    raise InputError(f"{_flag(name)} {str(text)[:60]}: must be {what}, as fairseq has it")
 
 
 def _basics(given: Given, settings: Settings) -> Settings:
@@ -483,8 +518,7 @@ def _model(given: Given) -> Settings:
     if given.get("finetune_from_model") is not None:
         file, fresh = given["finetune_from_model"], True
     if file is None:
-        own = os.path.join(str(given.get("save_dir", "checkpoints")), "checkpoint_last.pt")
-        file = own if os.path.isfile(own) else None
+        file = _left_by_fairseq(Path(given.get("save_dir", "checkpoints")))
     longest = given.get("max_positions")
     if file is None:
         found: Settings = {"model": ARCHITECTURES[arch], "pretrained": False}
@@ -495,11 +529,19 @@ def _model(given: Given) -> Settings:
     return found
 
 
+def _left_by_fairseq(folder: Path) -> Path | None:
+    """Find the checkpoint that fairseq's own run goes on from; ours goes on from its state."""
+    from roberta_hub.train.loop.state import find_state
+
+    last = folder / "checkpoint_last.pt"
+    return last if last.is_file() and find_state(folder) is None else None
+
+
 def _optimization(given: Given, settings: Settings) -> Settings:
     found: Settings = {}
     for option, setting in {"lr": "optimizer.lr", "update_freq": "batch.update_freq"}.items():
         value = given.get(option)
-        if isinstance(value, list) or (isinstance(value, str) and "," in value):
+        if isinstance(value, (str, list)):
             raise InputError(f"{_flag(option)} {value} cannot be had here; give one number")
         if value is not None:
             found[setting] = value
@@ -529,6 +571,10 @@ def _optimization(given: Given, settings: Settings) -> Settings:
         found["loop.tensorboard"] = True
     for name in ("loop.max_epochs", "loop.max_updates"):
         found[name] = settings.get(name) or None  # 0 is without an end there
+    if settings.get("loop.save_every") == 0:  # at the end of an epoch alone
+        found["loop.save_every"] = None
+    if settings.get("loop.patience", 0) < 0:
+        found["loop.patience"] = None
     return found
 
 
@@ -546,6 +592,12 @@ def as_overrides(settings: Mapping[str, Any]) -> list[str]:
     return [f"{name}={_text(value)}" for name, value in settings.items()]
 
 
+_PLAIN = re.compile(
+    r"(?!(?:true|false|null|nan|inf)$)(?:\.{0,2}/)*[A-Za-z_][\w./-]*", re.IGNORECASE
+)
+"""Texts that hydra reads as text without quotes."""
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "null"
@@ -553,7 +605,7 @@ def _text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
-    if isinstance(value, str) and not re.fullmatch(r"[\w./-]+", value):
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{escaped}'"
     return str(value)

@@ -315,6 +315,8 @@ def command(settings: Sequence[str]) -> int:
             f"best: {report.best:.4g} after update {report.best_update}, in {report.directory}/best"
         )
     print(f"the model of the end: {report.directory}/last")
+    if config.loop.fairseq_files:
+        print(f"both as fairseq's trainer leaves them: {report.directory}/checkpoint_*.pt")
     if not report.finished:
         print(
             "not finished; the same command goes on from here, with the settings "

@@ -145,6 +145,9 @@ class LoopConfig:
     state: str = "whole"
     """How states to resume from are written: "whole" by the first process, or "sharded": each
     process writes its part while the training goes on. Either is read by any number of them."""
+    fairseq_files: bool = False
+    """Write the best model and the last one as fairseq's trainer does too: checkpoint_best.pt and
+    checkpoint_last.pt, which fairseq loads. A command after `--fairseq` sets it."""
     find_unused_parameters: bool = True
     """DDP needs it if some weights get no gradient, as the LM head in fine-tuning."""
     peak_flops: float | None = None

@@ -1,8 +1,10 @@
-"""Writes a run as fairseq's trainer would, so that fairseq-train goes on with it."""
+"""Writes a run as fairseq's trainer would: files that fairseq loads, or goes on from."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +12,153 @@ import torch
 from torch import nn
 
 from roberta_hub.errors import InputError
-from roberta_hub.files import new_folder
+from roberta_hub.files import new_folder, publishing_all, write_files
+from roberta_hub.formats.fairseq import fairseq_files, fairseq_state
+from roberta_hub.formats.saving import checkpoint_of
 from roberta_hub.hub import load_model
+from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import heads_of, outputs_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.train.loop.fairseq_run import optimizer_of_fairseq
-from roberta_hub.train.loop.state import find_state, is_sharded, load_state, put_weights
+from roberta_hub.train.loop.state import (
+    Progress,
+    find_state,
+    is_sharded,
+    load_state,
+    put_weights,
+)
 
-CHECKPOINT = "checkpoint_last.pt"
-"""The file that fairseq-train continues from, in its folder of checkpoints."""
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
+"""The files that fairseq's trainer leaves: the best model, and what a run goes on from."""
 CRITERIA = {
     "masked_lm": "MaskedLmLoss",
     "classification": "SentencePredictionCriterion",
     "regression": "SentencePredictionCriterion",
 }
 """fairseq's class of the loss of each task."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a run is."""
+
+    module: nn.Module
+    """The model as `.roberta`."""
+    optimizer: Mapping[str, Any]
+    """State of our optimizer."""
+    progress: Progress
+    batches: int
+    """Micro-batches of this epoch that each process has had."""
+    loss_scale: float | None
+    """Of fp16; None: another precision."""
+
+
+def content_of(
+    interface: RobertaHubInterface, task: str, head: str, place: Place | None = None
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Make the content of a file as fairseq's trainer leaves it, and what loading it needs.
+
+    Args:
+        interface: the trained model.
+        task: our name of what it has learnt.
+        head: that it has learnt it with; nothing of it is in a masked LM's.
+        place: of the run, where fairseq is to go on; the file then has no other head.
+
+    Returns:
+        (the content, the dictionary and the files of other pieces than GPT-2's, by name).
+
+    Raises:
+        CheckpointError: a model that fairseq cannot express.
+    """
+    heads = [head] if head in heads_of(interface.model) and task != "masked_lm" else []
+    checkpoint = checkpoint_of(
+        interface.model,
+        interface.tokenizer,
+        interface.task,
+        interface.labels,
+        interface.default_head,
+        interface.inputs,
+        family=interface.family,
+        kinds=interface.kinds,
+        learnt=interface.learnt,
+    )
+    checkpoint, files = fairseq_files(checkpoint, interface.tokenizer)
+    content = fairseq_state(checkpoint, files)
+    if task in CRITERIA and heads:
+        _name_task(content, interface, task, head)
+    if place is not None:
+        content["model"] = {
+            name: tensor
+            for name, tensor in content["model"].items()
+            if not name.startswith("classification_heads.") or name.split(".")[1] in heads
+        }
+        _put_place(content, place, task, heads)
+    if checkpoint.label_dictionary is not None:
+        files["label/dict.txt"] = checkpoint.label_dictionary
+    return content, {"dict.txt": checkpoint.dictionary or b"", **files}
+
+
+def _name_task(content: dict[str, Any], roberta: RobertaHubInterface, task: str, head: str) -> None:
+    """Say fairseq's task of labelled texts, which finds its dictionaries in a data-bin folder."""
+    criterion = {"classification_head_name": head, "regression_target": task == "regression"}
+    section = {
+        "num_classes": outputs_of(heads_of(roberta.model)[head]),
+        "init_token": roberta.tokenizer.bos,
+        "separator_token": roberta.tokenizer.eos,
+        "max_positions": content["cfg"]["model"]["max_positions"],
+        **criterion,
+    }
+    name = "sentence_prediction"
+    content["cfg"]["task"] = {"_name": name, "data": ".", **section}
+    content["cfg"]["criterion"] = {"_name": name, **criterion}
+    content["roberta_hub_task"] = name
+
+
+def _put_place(content: dict[str, Any], place: Place, task: str, heads: list[str]) -> None:
+    """Put in the optimizer, the updates and the place in the data."""
+    fp16 = place.loss_scale is not None
+    content["optimizer_history"] = [
+        {
+            "criterion_name": CRITERIA[task],
+            "optimizer_name": "FP16Optimizer" if fp16 else "FairseqAdam",
+            "lr_scheduler_state": {"best": None},
+            "num_updates": place.progress.update,
+        }
+    ]
+    content["last_optimizer_state"] = optimizer_of_fairseq(
+        place.module, place.optimizer, heads, loss_scale=place.loss_scale
+    )
+    content["extra_state"]["train_iterator"] = {
+        "version": 2,
+        "epoch": place.progress.epoch + 1,
+        "iterations_in_epoch": place.batches,
+        "shuffle": True,
+    }
+
+
+def write_checkpoint(
+    interface: RobertaHubInterface,
+    file: Path,
+    task: str,
+    head: str,
+    place: Place | None = None,
+) -> None:
+    """Write one of the files that fairseq's trainer leaves, and the dictionary beside it.
+
+    Args:
+        interface: the trained model.
+        file: `checkpoint_best.pt` or `checkpoint_last.pt` of a folder; an older one is replaced.
+        task: our name of what it has learnt.
+        head: that it has learnt it with.
+        place: of the run, where fairseq is to go on.
+
+    Raises:
+        CheckpointError: a model that fairseq cannot express.
+    """
+    content, files = content_of(interface, task, head, place)
+    with publishing_all(file.parent) as work:
+        torch.save(content, work / file.name)
+        write_files(work, files)
 
 
 def write_run(run: Path, target: Path) -> None:
@@ -46,42 +181,28 @@ def write_run(run: Path, target: Path) -> None:
     if is_sharded(path):
         raise InputError(f"{path} is in parts; go on for an update with loop.state=whole")
     state, interface = load_state(path), load_model(run / "last", converted=False)
-    task, settings = state.identity.get("task.name"), state.identity
+    task, settings = str(state.identity.get("task.name")), state.identity
     if task not in CRITERIA:
         raise InputError(f"{run}: fairseq has no task {task!r}; it has {', '.join(CRITERIA)}")
     model = require_roberta(interface.model, "a run of fairseq's has")
-    if model.config.embedding_dim is not None or model.config.num_unique_layers is not None:
+    if not keeps_moments(model):
         raise InputError(f"{run}: fairseq's model has no factorized embedding and no shared layers")
     module = nn.Module()
     module.add_module("roberta", model)
     put_weights(module, state.weights, path)
-    heads = [] if task == "masked_lm" else [str(settings["task.head"])]
-    scale = state.scaler.get("scale") if settings["loop.precision"] == "fp16" else None
-    optimizer = optimizer_of_fairseq(module, state.optimizer, heads, loss_scale=scale)
-    progress, world = state.progress, max(1, len(state.generators))
-    batches = progress.index * max(1, int(settings["batch.update_freq"]) // world)
+    world, update_freq = max(1, len(state.generators)), int(settings["batch.update_freq"])
+    place = Place(
+        module,
+        state.optimizer,
+        state.progress,
+        state.progress.index * max(1, update_freq // world),
+        state.scaler.get("scale") if settings["loop.precision"] == "fp16" else None,
+    )
     with new_folder(target) as work:
-        interface.save(work, "fairseq")
-        content: dict[str, Any] = torch.load(work / "model.pt", weights_only=True)
-        content["model"] = {
-            name: tensor
-            for name, tensor in content["model"].items()
-            if not name.startswith("classification_heads.") or name.split(".")[1] in heads
-        }
-        content["optimizer_history"] = [
-            {
-                "criterion_name": CRITERIA[task],
-                "optimizer_name": "FairseqAdam" if scale is None else "FP16Optimizer",
-                "lr_scheduler_state": {"best": None},
-                "num_updates": progress.update,
-            }
-        ]
-        content["last_optimizer_state"] = optimizer
-        content["extra_state"]["train_iterator"] = {
-            "version": 2,
-            "epoch": progress.epoch + 1,
-            "iterations_in_epoch": batches,
-            "shuffle": True,
-        }
-        torch.save(content, work / CHECKPOINT)
-        (work / "model.pt").unlink()
+        write_checkpoint(interface, work / LAST, task, str(settings["task.head"]), place)
+
+
+def keeps_moments(model: nn.Module) -> bool:
+    """Whether fairseq's model has the parameters of this one, so that their moments fit it."""
+    config = require_roberta(model, "a run of fairseq's has").config
+    return config.embedding_dim is None and config.num_unique_layers is None

@@ -42,6 +42,9 @@ OURS = {
     "from fairseq.data import Dictionary": "roberta_hub.text.dictionary.Dictionary",
     "from fairseq.data.dictionary import Dictionary": "roberta_hub.text.dictionary.Dictionary",
     "from fairseq.modules import FairseqDropout": "roberta_hub.model.dropout.FairseqDropout",
+    "from examples.roberta.wsc.wsc_utils import jsonl_iterator": (
+        "roberta_hub.fairseq_names.pronoun_files.jsonl_iterator"
+    ),
 }
 MODULES = (
     "from fairseq.data import encoders",
@@ -51,6 +54,8 @@ MODULES = (
     "from fairseq import utils",
     "from fairseq import tasks",
     "import fairseq.data.data_utils as data_utils",
+    "from examples.roberta.wsc import wsc_utils",
+    "from examples.roberta import commonsense_qa",
 )
 
 
@@ -121,6 +126,13 @@ ABSENT = {
     "from fairseq import nothing": ["fairseq.nothing is not offered", "fairseq itself"],
     "import fairseq.nothing.below": ["fairseq.nothing is not offered"],
     "from fairseq_cli.train import cli_main": ["roberta-hub train"],
+    "from examples.roberta.wsc import wsc_task": ["disambiguate_pronoun", "train --fairseq"],
+    "from examples.roberta.wsc.wsc_criterion import WSCCriterion": ["losses of WSC"],
+    "from examples.roberta.wsc.wsc_utils import get_detokenizer": ["text as it is written"],
+    "from examples.roberta.wsc.wsc_utils import jsonl_iteratr": ["did you mean jsonl_iterator?"],
+    "from examples.roberta.commonsense_qa import commonsense_qa_task": ["roberta.choose answers"],
+    "import examples.roberta.preprocess_RACE": ["recipes", "roberta-hub preprocess"],
+    "from examples.roberta import multiprocessing_bpe_encoder": ["roberta-hub preprocess"],
 }
 
 
@@ -141,6 +153,41 @@ def test_any_other_name_is_an_import_error_that_says_what_to_do() -> None:
     assert found.keys() == ABSENT.keys()
     for line, words in ABSENT.items():
         assert [word for word in words if word not in found[line]] == [], found[line]
+
+
+WHERE = """
+import importlib, os, sys
+os.chdir(sys.argv[1])
+sys.path.insert(0, sys.argv[1])
+found = {}
+for name in ("examples.roberta.wsc.wsc_utils", "examples.roberta.commonsense_qa", "examples.mine",
+             "examples.roberta.preprocess_RACE", "examples.other"):
+    try:
+        module = importlib.import_module(name)
+        found[name] = "ours" if module.__spec__.origin == "roberta_hub" else "theirs"
+    except ImportError as error:
+        found[name] = type(error).__name__
+print(json.dumps(found))
+"""
+
+
+def test_a_folder_called_examples_stays_the_scripts_own(tmp_path: Path) -> None:
+    """And in a clone of fairseq the recipes that import its trainer are ours."""
+    modules = ("examples.roberta.wsc.wsc_utils", "examples.roberta.commonsense_qa")
+    ours = dict.fromkeys(modules, "ours")
+    absent = {"examples.mine": "ModuleNotFoundError", "examples.other": "ModuleNotFoundError"}
+    race = {"examples.roberta.preprocess_RACE": "NotOfferedError"}
+    assert answer(WHERE, tmp_path) == {**ours, **absent, **race}
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples/mine.py").touch()
+    assert answer(WHERE, tmp_path) == {**ours, **absent, **race, "examples.mine": "theirs"}
+    for name in ("wsc", "commonsense_qa"):
+        (tmp_path / "examples/roberta" / name).mkdir(parents=True)
+        (tmp_path / "examples/roberta" / name / "__init__.py").write_text("import nothing_there")
+    (tmp_path / "examples/roberta/preprocess_RACE.py").touch()
+    race = {"examples.roberta.preprocess_RACE": "theirs"}
+    assert answer(WHERE, tmp_path) == {**ours, **absent, **race, "examples.mine": "theirs"}
+    assert answer(WHERE, tmp_path, ask=False)["examples.roberta.wsc.wsc_utils"] != "ours"
 
 
 def test_another_attribute_is_an_attribute_error_that_says_the_same() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "roberta_hub"
 FLOORS = {
+    "at_padding": 0,
     "config": 0,
     "errors": 0,
     "extras": 0,

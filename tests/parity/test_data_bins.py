@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,38 @@ def test_what_we_write_is_what_fairseqs_recipe_writes(tmp_path: Path) -> None:
     assert [read[i].tolist() for i in range(len(read))] == [
         ids.tolist() for ids in open_indexed(tmp_path / "ours/train").examples()
     ]
+
+
+ENDS = {
+    "CR alone": b"one\rtwo three\r four\rfive\n",
+    "before an end": b"one\r\r\ntwo\n\rthree\r",
+    "of Windows": b"one\r\ntwo\r\n\r\nthree",
+    "an old Mac's": b"one\r\rtwo\rthree",
+    "no ends": "one\x0btwo\x0cthree\x1cfour\x85five\u2028six\n\u2029seven\n".encode(),
+}
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_line_ends_where_fairseqs_recipe_ends_it(
+    ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its multiprocessing_bpe_encoder itself, which opens files as Python's text."""
+    peers.real_fairseq()
+    from fairseq.examples.roberta import multiprocessing_bpe_encoder
+
+    encoder, merges = peers.write_bpe(peers.shipped_tokens(), tmp_path / "bpe")
+    (tmp_path / "text").write_bytes(ENDS[ends])
+    words = ["--encoder-json", encoder, "--vocab-bpe", merges, "--inputs", tmp_path / "text"]
+    words += ["--outputs", tmp_path / "coded", "--keep-empty", "--workers", "1"]
+    monkeypatch.setattr(sys, "argv", ["multiprocessing_bpe_encoder", *map(str, words)])
+    multiprocessing_bpe_encoder.main()
+    peers.dictionary(tmp_path)
+    theirs = peers.preprocess(
+        tmp_path, destination="theirs", trainpref=tmp_path / "coded", srcdict=tmp_path / "dict.txt"
+    )
+    preprocess_text({"train": [str(tmp_path / "text")]}, tmp_path / "ours", Tokenizer.shipped())
+    for name in ("train.bin", "train.idx"):
+        assert (tmp_path / "ours" / name).read_bytes() == (theirs / name).read_bytes()
 
 
 def test_fairseqs_task_reads_the_labelled_sets_that_we_write(tmp_path: Path) -> None:

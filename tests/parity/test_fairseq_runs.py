@@ -5,6 +5,7 @@ Both read the data-bin in fairseq's order, hide the same tokens, and have no dro
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import re
@@ -213,6 +214,41 @@ def test_every_recipe_of_fairseqs_is_translated() -> None:
         told = block[block.index("fairseq-train") :]
         for flag in re.findall(r"(?<=\s)--([a-z0-9-]+)", told):
             assert flag.replace("-", "_") in OPTIONS, (flag, block)
+
+
+def test_the_type_of_an_option_is_fairseqs() -> None:
+    """By its own parsers; those of wsc, which register themselves, are not imported."""
+    peers.real_fairseq()
+    from fairseq import options
+    from fairseq.criterions import CRITERION_REGISTRY
+    from fairseq.models.roberta import RobertaModel
+    from fairseq.optim.adam import FairseqAdam
+    from fairseq.optim.lr_scheduler.polynomial_decay_schedule import PolynomialDecayLRSchedule
+    from fairseq.tasks import TASK_REGISTRY
+
+    names = ("masked_lm", "sentence_prediction", "sentence_ranking")
+    own = [registry[name] for registry in (TASK_REGISTRY, CRITERION_REGISTRY) for name in names]
+    parsers = [options.get_training_parser()]
+    for kind in (RobertaModel, FairseqAdam, PolynomialDecayLRSchedule, *own):
+        parsers.append(argparse.ArgumentParser(conflict_handler="resolve"))
+        kind.add_args(parsers[-1])
+    actions = {flag: a for parser in parsers for a in parser._actions for flag in a.option_strings}
+    checked = 0
+    for name, option in OPTIONS.items():
+        action = actions.get(f"--{name.replace('_', '-')}")
+        if action is None or option.becomes.startswith("without effect") or callable_list(action):
+            continue
+        wanted = bool if action.nargs == 0 else action.type or str
+        if name == "total_num_update":  # an interpolation, whose type its parser does not know
+            wanted = int
+        assert option.kind is wanted, name
+        checked += 1
+    assert checked > 60
+
+
+def callable_list(action: argparse.Action) -> bool:
+    """Whether it reads a list of numbers, as --lr does."""
+    return getattr(action.type, "__name__", "") == "<lambda>"
 
 
 def test_what_is_not_given_is_as_in_fairseq(tmp_path: Path) -> None:

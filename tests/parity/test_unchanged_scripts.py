@@ -44,6 +44,43 @@ roberta = RobertaModel.from_pretrained(folder, checkpoint_file="model.pt", **fil
 roberta.eval()
 """
 SCRIPTS = {
+    "padded batches: means over whole rows, every layer, logits": LOAD
+    + """
+from fairseq.data.data_utils import collate_tokens
+texts = ["Short.", "A longer line of text.", "The sun rises in the east, and sets in the west.", ""]
+ids = [roberta.encode(text) for text in texts]
+numbers = {}
+for side in (False, True):
+    batch = collate_tokens(ids, pad_idx=1, left_pad=side)
+    with torch.no_grad():
+        features = roberta.extract_features(batch)
+        layers = roberta.extract_features(batch, return_all_hiddens=True)
+        logits, extra = roberta.model(batch, return_all_hiddens=True)
+        out = roberta.model.encoder.sentence_encoder(batch, return_all_hiddens=True)
+    assert batch.eq(1).any() and not layers[0][batch.eq(1)].any()
+    assert features[batch.eq(1)].abs().sum() > 1
+    numbers[f"features {side}"] = features
+    numbers[f"mean {side}"] = features.mean(1)
+    numbers[f"layers {side}"] = torch.stack(layers)
+    numbers[f"max {side}"] = torch.cat(layers[-2:], dim=-1).max(1)[0]
+    numbers[f"logits {side}"] = logits[:, :, :20]
+    numbers[f"states {side}"] = torch.stack(extra["inner_states"])
+    numbers[f"encoder {side}"] = out["encoder_out"][0]
+    numbers[f"its states {side}"] = torch.stack(out["encoder_states"])
+    numbers[f"lm head {side}"] = roberta.model.encoder.lm_head(features)[:, :, :20]
+batch = collate_tokens(ids, pad_idx=1)
+loss = roberta.extract_features(batch).mean(1).pow(2).sum()
+loss.backward()
+numbers["gradient"] = roberta.model.encoder.sentence_encoder.layers[0].fc1.weight.grad[:3]
+seen = []
+last = roberta.model.encoder.sentence_encoder.layers[-1]
+hook = last.register_forward_hook(lambda module, given, out: seen.append(out[0]))
+numbers["under a hook"] = roberta.extract_features(batch).mean(1)
+hook.remove()
+numbers["its output"] = seen[0]
+numbers["head"] = roberta.predict("mnli", batch)
+show(**numbers)
+""",
     "MNLI: batches, log-probabilities, accuracy": LOAD
     + """
 from fairseq.data.data_utils import collate_tokens
@@ -403,3 +440,28 @@ def test_a_pickle_of_fairseqs_dictionary_is_read_where_its_names_are_ours(tmp_pa
     )
     done = forks.run("-m", "roberta_hub.run", "script.py", cwd=tmp_path)
     assert done.stdout == "roberta_hub.text.dictionary ['13', '262', '<mask>'] 5 2 4\n", done.stderr
+
+
+PADDED = """
+numbers = {}
+for ids in ([[0, 9, 8, 2, 1, 1], [0, 7, 2, 1, 1, 1]], [[1, 1, 0, 9, 2], [0, 7, 1, 8, 2]],
+            [[0, 9, 8, 2], [0, 5, 2, 1], [1, 1, 1, 1]]):
+    batch = torch.tensor(ids)
+    numbers[f"{ids}"] = torch.stack(roberta.extract_features(batch, return_all_hiddens=True))
+    numbers[f"{ids} last"] = roberta.extract_features(batch).mean(1)
+    numbers[f"{ids} logits"] = roberta.model(batch)[0]
+show(**numbers)
+"""
+
+
+@pytest.mark.parametrize("arch", ["roberta_base", "roberta_prenorm"])
+def test_states_at_padding_of_each_kind_of_layer(
+    arch: str, tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Padding on each side, in the middle, and a row of nothing else."""
+    peers.dictionary(tmp_path, 60)
+    peers.save_era(peers.fairseq_model(tmp_path, arch), tmp_path / "model", "plain")
+    script = tmp_path / "script.py"
+    script.write_text(BEGIN + LOAD + PADDED)
+    theirs = by_fairseq(script, tmp_path / "model", *tables)
+    assert_near(by_ours(script, tmp_path / "model", *tables), theirs)

@@ -5,6 +5,7 @@ The same ids, the same masked span, the same scores.
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -81,3 +82,55 @@ def test_ids_spans_and_scores(
     runner = Runner(model=ours.model, tokenizer=ours.tokenizer)
     (score,) = span_scores(runner, schema, [candidate], init_token=init_token is not None)
     assert score == pytest.approx(float(expected), abs=1e-5)
+
+
+ROWS = [
+    ("The trophy would not fit in the suitcase because it was too big.", "The trophy", "it", 9),
+    ("Sam pulled up a chair for Tim, but he was late.", "sam", "he", 8),
+    ("He said that Bob's dog was his last night.", "Bob's dog", "his", 6),
+    ("It rained, so the match was off.", "the match", "It", 0),
+    ("Ann asked Bea whether the keys were hers or not.", "the keys.", "hers", 7),
+    ("Ann told her sister.", "Ann", "her", 1),  # one too low
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loop_of_the_readme_reads_the_same_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fairseq's needs a pipeline and a detokenizer; spaCy's tokens and plain joining stand in.
+
+    It loses a full stop that stands right behind the pronoun, and ours does not.
+    """
+    import spacy
+
+    from roberta_hub.fairseq_names import pronoun_files as ours
+
+    peers.real_fairseq()
+    from fairseq.examples.roberta.wsc import wsc_utils as theirs
+
+    class Joined:
+        def detokenize(self, tokens: list[str], return_str: bool) -> str:
+            return " ".join(tokens)
+
+    monkeypatch.setattr(theirs, "get_detokenizer", Joined)
+    monkeypatch.setattr(theirs, "get_spacy_nlp", lambda: spacy.blank("en"))
+    monkeypatch.setattr(ours, "english_pipeline", lambda: spacy.blank("en"))
+    path = tmp_path / "val.jsonl"
+    with open(path, "w") as file:
+        for number, (text, query, pronoun, place) in enumerate(ROWS):
+            target = {"span1_text": query, "span2_text": pronoun, "span2_index": place}
+            row = {"text": text, "target": target, **({"label": number % 2 == 0} if number else {})}
+            file.write(json.dumps(row) + "\n")
+    sentences = list(ours.jsonl_iterator(path, eval=True))
+    assert sentences == list(theirs.jsonl_iterator(path, eval=True))
+    assert len(sentences) == len(ROWS)
+    for positive in (True, False):
+        own, wanted = (m.jsonl_iterator(path, positive_only=positive) for m in (ours, theirs))
+        for one, other in zip(own, wanted, strict=True):
+            assert [str(part) for part in one] == [str(part) for part in other]
+            assert (one[1].start, one[1].end) == (other[1].start, other[1].end)
+    for sentence, _ in sentences:
+        assert ours.convert_sentence_to_json(sentence) == theirs.convert_sentence_to_json(sentence)
+    for unmarked in ("[It] rained.", "Ann said [it] to _Bea_ again."):
+        assert ours.convert_sentence_to_json(unmarked) == theirs.convert_sentence_to_json(unmarked)

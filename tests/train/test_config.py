@@ -167,3 +167,32 @@ def test_a_recipe_keeps_its_numbers_with_its_own_set():
         assert c.optimizer.warmup_updates == 1256
     endless = compose(["finetune=winogrande", "data.train=x.csv", "data.columns={query: q}"])
     assert endless.loop.max_updates == 23750  # without epochs the run would have no end
+
+
+@pytest.mark.parametrize("name", ["2024_01_05", "007", "1e5", "1_0", "true", "1.0", "nan"])
+def test_a_setting_that_is_text_stays_text(name: str) -> None:
+    """hydra reads 2024_01_05 as a number, and a folder may be called so."""
+    config = compose(
+        [
+            "finetune=rte",
+            f"data.train={name}",
+            f"output={name}",
+            f"task.head={name}",
+            f"data.labels=[{name}, b, '{name}']",
+            f"data.columns={{sentence: {name}, sentence2: [{name}, b]}}",
+            f"data.columns.label={name}",
+            f"task.options.separator={name}",
+        ]
+    )
+    assert (config.data.train, config.output, config.task.head) == (name, name, name)
+    assert config.data.labels == [name, "b", name]
+    assert config.data.columns == {"sentence": name, "sentence2": [name, "b"], "label": name}
+    assert config.task.options["separator"] == name
+
+
+def test_a_setting_that_is_no_text_has_its_type() -> None:
+    config = compose(["finetune=rte", "data.train=null", "seed=1_0", "optimizer.lr=1e-3"])
+    assert (config.data.train, config.seed, config.optimizer.lr) == (None, 10, 1e-3)
+    assert compose(["finetune=rte", "task.options.truncate=true"]).task.options == {
+        "truncate": True
+    }

@@ -107,6 +107,97 @@ def test_race_is_refused_with_the_recipe_that_reads_its_files() -> None:
         translate(shlex.split("race-bin --task sentence_ranking --criterion sentence_ranking"))
 
 
+PLAIN = "data-bin --task masked_lm --max-tokens 4096 --max-update 10"
+STARTED = {
+    "fairseq-train": [],
+    "/usr/bin/fairseq-train": [],
+    "python train.py": [],
+    "python3.10 -u fairseq_cli/train.py": [],
+    "python -m fairseq_cli.train": [],
+    "nohup env python3 ../fairseq/train.py": [],
+    "CUDA_VISIBLE_DEVICES=0,1 fairseq-train": ["CUDA_VISIBLE_DEVICES=0,1"],
+    "NCCL_P2P_DISABLE=1 OMP_NUM_THREADS=4 python train.py": [
+        "NCCL_P2P_DISABLE=1",
+        "OMP_NUM_THREADS=4",
+    ],
+    "python -m torch.distributed.launch --nproc_per_node=8 --master_port=12345 "
+    "$(which fairseq-train)": [
+        "python -m torch.distributed.launch --nproc_per_node=8 --master_port=12345"
+    ],
+    "torchrun --nproc_per_node 8 train.py": ["torchrun --nproc_per_node 8"],
+    "srun -N 2 --gres=gpu:8 python -u train.py": ["srun -N 2 --gres=gpu:8 python -u"],
+    "\\\nfairseq-train \\\n": [],
+    "\\\r\n   fairseq-train \\\r\n ": [],
+}
+"""What stands before fairseq's own words, and of what of it is said that it has no effect."""
+
+
+@pytest.mark.parametrize("start", STARTED)
+def test_what_starts_the_command_is_taken_away(start: str) -> None:
+    settings, said = translate(shlex.split(f"{start} {PLAIN}"))
+    assert settings["data.train"] == "data-bin"
+    assert settings["loop.max_updates"] == 10
+    assert [sentence.partition(": ")[0] for sentence in said] == STARTED[start]
+    if STARTED[start] and "=" not in STARTED[start][0].split()[0]:
+        assert "one process trains here" in said[0]
+        assert "-m roberta_hub train --fairseq" in said[0]
+
+
+def test_lines_of_a_paste_are_one_command() -> None:
+    words = ["fairseq-train", "\\", "data-bin", "\\", "\n--task", "masked_lm", " ", "\r", "\\\n"]
+    words += ["--max-tokens", "4096", "--shorten-data-split-list", ""]  # an empty value is one
+    assert translate(words)[0]["data.train"] == "data-bin"
+    assert translate([f"fairseq-train \\\n {PLAIN}"]) == translate(shlex.split(PLAIN))
+
+
+def test_a_starter_without_a_program_of_fairseqs_is_refused() -> None:
+    """`$(which fairseq-train)` is empty where fairseq is not installed."""
+    for start in ("python -m torch.distributed.launch --nproc_per_node=8", "torchrun", "srun -N 1"):
+        with pytest.raises(InputError, match="none of fairseq's follows; write fairseq-train"):
+            translate(shlex.split(f"{start} {PLAIN}"))
+    with pytest.raises(InputError, match="no closing quotation; close the quote"):
+        translate(["fairseq-train 'data-bin --task masked_lm"])
+
+
+@pytest.mark.parametrize("name", ["2024_01_05", "007", "1e5", "1_0", "true", "None", "inf", "1.0"])
+def test_text_stays_text(name: str, tmp_path: Path) -> None:
+    """An option's type is fairseq's, on a command line and in a yaml file."""
+    (tmp_path / "base.yaml").write_text(
+        YAML.replace("data: '???'", "data: bin").replace(
+            "checkpoint: {no_", f"checkpoint: {{save_dir: {name}, restore_file: {name}, no_"
+        )
+    )
+    hydra = f"fairseq-hydra-train --config-dir {tmp_path} --config-name base"
+    for words in (
+        f"fairseq-train {name} --save-dir {name} --restore-file {name} --task sentence_prediction "
+        f"--init-token 0 --classification-head-name {name} --max-tokens 9 --max-update 1",
+        hydra,
+        f"{hydra} checkpoint.save_dir={name} +checkpoint.restore_file={name} task.data={name}",
+    ):
+        config, _ = composed(words)
+        assert (config.output, config.model) == (name, name)
+        assert config.task.head in (name, "sentence_classification_head")
+        assert config.data.train in (name, "bin")
+
+
+def test_numbers_are_numbers() -> None:
+    own = "--max-update 1_000 --warmup-updates 1e2 --dropout 1 --lr [1e-5] --update-freq [4] "
+    settings, _ = translate(shlex.split(f"data-bin --task masked_lm {own} --adam-betas (0.9,0.98)"))
+    assert settings["loop.max_updates"] == 1000
+    assert settings["optimizer.warmup_updates"] == 100
+    assert (settings["optimizer.lr"], settings["batch.update_freq"]) == (1e-5, 4)
+    assert settings["architecture.dropout"] == 1.0
+    assert settings["optimizer.betas"] == [0.9, 0.98]
+    for words, said in {
+        "--max-update 1.5": "--max-update 1.5: must be a whole number, as fairseq has it",
+        "--max-update many": "--max-update many: must be a whole number",
+        "--dropout high": "--dropout high: must be a number",
+        "--lr fast": "--lr fast: must be a number",
+    }.items():
+        with pytest.raises(InputError, match=re.escape(said)):
+            translate(shlex.split(f"data-bin --task masked_lm {words}"))
+
+
 YAML = """# @package _group_
 common: {fp16: true, log_format: json, log_interval: 200}
 checkpoint: {no_epoch_checkpoints: true}
@@ -134,6 +225,8 @@ def test_the_yaml_of_pretraining(tmp_path: Path) -> None:
     assert (config.batch.order, config.batch.multiple) == ("fairseq", 8)
     assert (config.loop.max_updates, config.loop.precision) == (125_000, "no")
     assert config.architecture["max_positions"] == 512
+    with pytest.raises(InputError, match="--fp16 maybe: must be true or false"):
+        translate(shlex.split(f"{words} task.data=data-bin common.fp16=maybe"))
 
 
 def test_a_reference_in_a_yaml_is_followed_and_a_resolver_refused(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 The ids of text are those of fairseq's own recipe, `multiprocessing_bpe_encoder --keep-empty`, then
 `fairseq-preprocess --only-source`: a line without the blanks around it, then `</s>`, and an empty
-line is one `</s>`. A folder is there whole or not at all.
+line is one `</s>`. A CR alone ends a line too, as in Python's text files. A folder is there whole
+or not at all.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +21,9 @@ import torch
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import new_folder, write_files
 from roberta_hub.formats.tokenizer_files import fairseq_dictionary
-from roberta_hub.rows.lines import lines
+from roberta_hub.rows.lines import Line, decoded, raw_lines
 from roberta_hub.rows.tables import format_of
+from roberta_hub.rows.values import value_or_raise
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
@@ -35,6 +38,8 @@ from roberta_hub.train.data.streams import (
     source_files,
     tokenize_chunks,
 )
+
+_LINE_END = re.compile(rb"\r\n?|\n")
 
 
 def preprocess_text(
@@ -126,9 +131,22 @@ def lines_as_they_are(paths: Sequence[Path], column: str) -> Iterator[list[str]]
                 yield ["", *stripped] if number else stripped
             blank = False
             continue
-        for _, text in lines(path):
+        for text in _lines_of_text(path):
             blank = not text.strip()
             yield [text.strip()]
+
+
+def _lines_of_text(path: Path) -> Iterator[str]:
+    """Read lines as fairseq's recipe does by Python's `open`: CR, LF or both end one."""
+    for number, line in enumerate(raw_lines(path), 1):
+        parts: list[Line] = [line]
+        if isinstance(line, bytes):
+            parts = [*_LINE_END.split(line)]
+            if len(parts) > 1 and not parts[-1]:  # behind the last end
+                parts.pop()
+        for place, part in enumerate(parts):
+            begin = number if not place else 0  # a byte order mark is at the file's begin alone
+            yield value_or_raise(decoded(part, begin), f"{path}:{number}")
 
 
 def _join(parts: Sequence[Path], prefix: Path, tokenizer: Tokenizer) -> tuple[int, int]:

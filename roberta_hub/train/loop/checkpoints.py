@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from roberta_hub.train.loop.state import (
 from roberta_hub.train.tasks.training_task import TrainingTask
 
 if TYPE_CHECKING:
+    from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.train.loop.background import Writer
 
 
@@ -149,11 +150,25 @@ def restore_generators(devices: Devices, path: Path, state: State) -> None:
         )
 
 
-def save_model(devices: Devices, task: TrainingTask, place: Path) -> None:
-    """Write the model alone, for `load_model`; every process must call."""
+def save_model(
+    devices: Devices,
+    task: TrainingTask,
+    place: Path,
+    beside: Callable[[RobertaHubInterface], object] | None = None,
+) -> None:
+    """Write the model alone, for `load_model`; every process must call.
+
+    Args:
+        devices: the processes.
+        task: has the model.
+        place: the folder of the model.
+        beside: writes the model in another form too; None: nothing does.
+    """
     with devices.whole(task.module):
         if devices.main:
             task.finish().save(place)
+            if beside is not None:
+                beside(task.finish())
     devices.wait()
 
 

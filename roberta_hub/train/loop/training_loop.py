@@ -7,6 +7,7 @@ import shutil
 import warnings
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -44,6 +45,14 @@ from roberta_hub.train.loop.state import (
 from roberta_hub.train.reports import Report, logger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.training_task import Batch, TrainingTask
+from roberta_hub.train.to_fairseq import (
+    BEST,
+    CRITERIA,
+    LAST,
+    Place,
+    keeps_moments,
+    write_checkpoint,
+)
 
 
 def train_loop(task: TrainingTask, config: Config, *, started: float | None = None) -> Report:
@@ -51,7 +60,8 @@ def train_loop(task: TrainingTask, config: Config, *, started: float | None = No
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
     goes on exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for
-    `load_model`. A `best` of an earlier run goes when this one has ended without an evaluation.
+    `load_model`; where `loop.fairseq_files` is set, both for fairseq too. A `best` of an earlier
+    run goes when this one has ended without an evaluation.
 
     Args:
         task: what to train.
@@ -245,6 +255,7 @@ class _Run:
             if self.progress.best_update is None and self.devices.main:
                 # Of an earlier run: who loads this folder would get it instead of `last`.
                 shutil.rmtree(self.directory / "best", ignore_errors=True)
+                (self.directory / BEST).unlink(missing_ok=True)
             self._saved(self.checkpoints.wait())
             if self.logs is not None:
                 self.logs.messages.stopped(self.progress.update, stopped)
@@ -426,10 +437,28 @@ class _Run:
             self.logs.messages.saved(path)
 
     def _save_model(self, name: str) -> None:
-        """Write the model alone, without optimizer and generators."""
-        start = now()
-        save_model(self.devices, self.task, self.directory / name)
+        """Write the model alone, without optimizer and generators; for fairseq as its trainer."""
+        start, beside = now(), None
+        if self.config.loop.fairseq_files:
+            file, own = self.directory / (LAST if name == "last" else BEST), self.config.task
+            place = self._place() if name == "last" else None
+            beside = partial(write_checkpoint, file=file, task=own.name, head=own.head, place=place)
+        save_model(self.devices, self.task, self.directory / name, beside)
         self.clock.saved_model(start)
+
+    def _place(self) -> Place | None:
+        """Say how far the run is, where fairseq's trainer could go on; every process must call."""
+        if self.config.task.name not in CRITERIA or not keeps_moments(self.task.finish().model):
+            return None
+        optimizer, batch = self.devices.optimizer_state(self.optimizer), self.config.batch
+        fp16 = self.config.loop.precision == "fp16"
+        return Place(
+            self.task.module,
+            optimizer,
+            self.progress,
+            self.progress.index * max(1, batch.update_freq // self.devices.world),
+            self.devices.scaler().get("scale") if fp16 else None,
+        )
 
     def _report(self, stopped: str) -> Report:
         progress = self.progress

@@ -26,6 +26,7 @@ from roberta_hub.measures.classes import (
 from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.data_bins import (
+    LABELS,
     LabelledIds,
     class_names,
     find_splits,
@@ -39,7 +40,7 @@ from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs
 from roberta_hub.train.tasks.features import head_logits
 from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
 from roberta_hub.train.tasks.options import metric_of, options_of, train_path
-from roberta_hub.train.tasks.trained_head import make_head
+from roberta_hub.train.tasks.trained_head import make_head, take_classes
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
 Labelled: TypeAlias = LabelledText | LabelledIds
@@ -87,6 +88,7 @@ def classification(config: Config, interface: RobertaHubInterface) -> FineTuning
     given = glue.labels if glue else None
     if splits := find_splits(train_path(config), "train"):
         given = class_names(splits[0].folder)
+        take_classes(interface, config.task.head, given, splits[0].folder / LABELS / "dict.txt")
     names = label_names(config, [e.labels[0] for e in train], given, least=2)
     task = classification_of(config, interface, names, train, held_out)
     return task.of_data(train, held_out)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
@@ -13,6 +15,8 @@ from roberta_hub.config import Inputs
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import HeadKind
+from roberta_hub.text.dictionary import Dictionary
+from roberta_hub.text.task import Task
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.features import roberta_of
 
@@ -79,6 +83,31 @@ def _make_head(
     with seeded(config.seed):
         getattr(interface, f"register_{kind}_head")(head, count, labels=names)
     return names or ()
+
+
+def take_classes(
+    interface: RobertaHubInterface, head: str, names: tuple[str, ...], path: Path
+) -> None:
+    """Give the model the classes of fairseq's data, by whose order scripts name its outputs.
+
+    A head that knows these classes in another order keeps what it knows.
+
+    Args:
+        interface: of the model.
+        head: that is trained.
+        names: of the classes in the order of the data.
+        path: the data's `label/dict.txt`, which becomes the model's label dictionary.
+    """
+    known, heads = interface.labels.get(head, ()), heads_of(roberta_of(interface))
+    if head in heads and known != names and sorted(known) == sorted(names):
+        rows = [known.index(name) for name in names]
+        output: Any = heads[head].out_proj
+        for parameter in output.parameters():
+            parameter.data = parameter.data[rows]
+        interface.labels[head] = names
+    if isinstance(interface.task, Task):
+        labels = Dictionary.load(path, add_mask=True)
+        interface.task = dataclasses.replace(interface.task, label_dictionary=labels)
 
 
 @contextmanager
