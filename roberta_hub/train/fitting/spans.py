@@ -10,6 +10,7 @@ from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.values import Fault
+from roberta_hub.text.graphemes import cut_cluster
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.split import short_place
 
@@ -172,7 +173,11 @@ def _span(text: str, item: Place, where: str) -> Span | _Odd:
     except InputError:
         return _Odd("a span without a label", exactly)
     start += len(inside) - len(inside.lstrip())
-    return start, start + len(inside.strip()), label
+    end = start + len(inside.strip())
+    for place in (start, end):
+        if (cut := cut_cluster(text, place)) is not None:
+            return _Odd("a span that cuts a character", f"{exactly} in {short_repr(cut)}")
+    return start, end, label
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words, word_parts
+from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words
 from roberta_hub.settings import WordRule
 from roberta_hub.train.fitting.evaluation import FEW_JUDGED_ROWS, MISTAKES_KEPT, compare_with_guess
 from roberta_hub.train.fitting.fitted import Judged
@@ -17,6 +17,7 @@ from roberta_hub.train.fitting.measures import bootstrap_interval, share_interva
 from roberta_hub.train.fitting.scores import EvaluationKind, Mistake, Scores
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.spans import Span as Place
+from roberta_hub.train.fitting.tag_examples import RULE
 from roberta_hub.train.metrics import f1
 
 AROUND = 24
@@ -175,10 +176,10 @@ def looked_up(learnt: Sequence[Annotated]) -> dict[str, str]:
     for row in learnt:
         for start, end, label in row.spans:
             labels[row.text[start:end]][label] += 1
-    longest = min(max((len(word_parts(text)) for text in labels), default=0), LONGEST)
+    longest = min(max((len(split_words(text, RULE)) for text in labels), default=0), LONGEST)
     there: Counter[str] = Counter()
     for row in learnt:
-        parts = word_parts(row.text)
+        parts = split_words(row.text, RULE)
         for i, (start, _) in enumerate(parts):
             seen = (row.text[start:end] for _, end in parts[i : i + longest])
             there.update(text for text in seen if text in labels)
@@ -196,8 +197,8 @@ def look_up(text: str, known: Mapping[str, str]) -> set[Place]:
         >>> sorted(look_up("New York and York", {"York": "LOC", "New York": "LOC"}))
         [(0, 8, 'LOC'), (13, 17, 'LOC')]
     """
-    parts, found, i = word_parts(text), set(), 0
-    longest = max((len(word_parts(span)) for span in known), default=0)
+    parts, found, i = split_words(text, RULE), set(), 0
+    longest = max((len(split_words(span, RULE)) for span in known), default=0)
     while i < len(parts):
         start = parts[i][0]
         ends = [end for _, end in parts[i : i + longest] if text[start:end] in known]
