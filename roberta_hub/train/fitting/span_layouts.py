@@ -9,11 +9,10 @@ import ast
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,16 @@ from roberta_hub.rows.columns import LABEL_COLUMNS, TEXT_COLUMNS, find_columns
 from roberta_hub.rows.lines import decoded, document, lines, raw_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
 from roberta_hub.rows.values import Fault, is_blank
+from roberta_hub.train.data.conll import (
+    SENTENCES,
+    Wanted,
+    is_conll,
+    is_joined,
+    layout_of,
+    read_conll,
+    text_of,
+    tidy_tags,
+)
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.spans import Marked, is_span
 
@@ -36,10 +45,7 @@ TAGS = ("ner_tags", "ner", "tags", "labels", "label", "pos_tags")
 """Names of lists of words and of their tags."""
 WORDS = ("word", "token", "words", "tokens")
 TAG = ("tag", "ner_tag", "ner", "label", "iob", "bio", "entity", "pos")
-SENTENCES = ("sentence #", "sentence", "sentence_id", "sentence id", "sentence_idx", "sent_id")
 """Names of the columns of a table with a word a row."""
-COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".conll2003")
-"""How names of files with a word a line end."""
 TAKES = (
     "give JSONL with a column of spans, each [start, end, label] in characters (doccano, Prodigy), "
     "Label Studio's JSON, lists of tokens and of tags, CoNLL's columns, a CSV of words and tags, "
@@ -112,7 +118,7 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
         features = _features_in(path) if named == "parquet" else {}
         return _of_table(table_of(path, header=header), text, label, features)
     if is_conll(path):
-        return SpanTable(str(path), "a word and its tag a line", lambda: _conll(path))
+        return _conll(path, Wanted(text, label))
     if named == "tsv":
         return _of_table(table_of(path, header=header), text, label, {})
     return None
@@ -356,7 +362,7 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
     """Make a text and its spans of words and their tags: BIO, IOB1, BILOU, IOBES, or plain labels.
 
     Args:
-        words: of a sentence; blanks go between them.
+        words: of a sentence; blanks go between them where their script has any.
         tags: a tag a word.
         where: file and line.
         joined: False: each word is a span of its own, as parts of speech are.
@@ -365,10 +371,10 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
         >>> marked_words(["in", "New", "York"], ["O", "I-LOC", "I-LOC"], "x:1", True)
         Marked(text='in New York', spans=[[3, 11, 'LOC']], where='x:1')
     """
-    ends = list(accumulate(len(word) + 1 for word in words))
-    places = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
-    spans = [[places[a][0], places[b][1], label] for label, a, b in entities(tags, joined=joined)]
-    return Marked(" ".join(words), spans, where)
+    text, places = text_of(words, spaced=False)
+    own = tidy_tags(tags) if joined else tags
+    spans = [[places[a][0], places[b][1], label] for label, a, b in entities(own, joined=joined)]
+    return Marked(text, spans, where)
 
 
 def _token_columns(
@@ -407,7 +413,7 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
 
     def read() -> Iterator[Marked]:
         seen = ((row, both(row)) for row in islice(_sound(table), _LOOK))
-        joined = _is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
+        joined = is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
         for row in table.rows():
             found = both(row)
             if found is None or len(found[0]) != len(found[1]):
@@ -417,11 +423,6 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
                 yield marked_words(found[0], [name(t, row) for t in found[1]], row.where, joined)
 
     return SpanTable(table.name, f"lists of words and of tags ({words}, {tags})", read)
-
-
-def _is_joined(tags: Iterable[str]) -> bool:
-    """Tell whether tags mark spans of several words: some word is outside, or begins one."""
-    return any(map(_MARK.fullmatch, tags))
 
 
 def _word_columns(
@@ -457,7 +458,7 @@ def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> Span
         )
 
     def read() -> Iterator[Marked]:
-        joined = _is_joined(str(row.values.get(tags)).strip() for row in table.rows())
+        joined = is_joined(str(row.values.get(tags)).strip() for row in table.rows())
         own: list[str] = []
         marks: list[str] = []
         where, last = "", None
@@ -481,75 +482,16 @@ def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> Span
 # ---- CoNLL's columns ----
 
 
-def _cells(text: str) -> list[str]:
-    # Not at every white space: a word may hold a no-break one ("10 000").
-    cells = text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
-    return [cell.strip() for cell in cells]
+def _conll(path: Path, wanted: Wanted) -> SpanTable:
+    layout = layout_of(path, wanted)
 
+    def read() -> Iterator[Marked]:
+        _, sentences = read_conll(path, wanted, joins=True)
+        joined = is_joined(tag for one in sentences for tag in one.tags)
+        for one in sentences:
+            yield marked_words(one.words, one.tags, one.where, joined)
 
-def _is_comment(cells: Sequence[str], width: int, marked: bool) -> bool:
-    """Tell whether a line that begins with "#" says something of the sentence, and is no word."""
-    if not cells[0].startswith("#"):
-        return False
-    odd = marked and _MARK.fullmatch(cells[-1]) is None
-    return odd or len(cells) != width or (len(cells) > 2 and cells[2] == "=")
-
-
-def _shape(path: Path) -> tuple[int, bool]:
-    """Tell how many columns most lines have, and whether their last marks spans."""
-    widths: Counter[int] = Counter()
-    marks = 0
-    for _, text in islice(lines(path), 10 * _LOOK):
-        cells = _cells(text)
-        if text.strip() and cells[0] != "-DOCSTART-" and not text.startswith("# "):
-            widths[len(cells)] += 1
-            marks += _MARK.fullmatch(cells[-1]) is not None
-    width = widths.most_common(1)[0][0] if widths else 0
-    return width, 10 * marks >= 9 * sum(widths.values()) > 0
-
-
-def is_conll(path: Path) -> bool:
-    """Tell whether a file has a word and its tag a line, by most of its lines.
-
-    Args:
-        path: a file.
-    """
-    try:
-        width, marked = _shape(path)
-    except InputError:  # not UTF-8: whoever reads the file says it
-        return False
-    names = [suffix.lower() for suffix in path.suffixes]
-    return width >= 2 and (marked or any(name in COLUMNS for name in names))
-
-
-def _conll(path: Path) -> Iterator[Marked]:
-    width, marked = _shape(path)
-    sentences = list(_sentences(path, width, marked))
-    joined = _is_joined(tag for _, tags, _ in sentences for tag in tags)
-    for words, tags, number in sentences:
-        yield marked_words(words, tags, f"{path}:{number}", joined)
-
-
-def _sentences(path: Path, width: int, marked: bool) -> Iterator[tuple[list[str], list[str], int]]:
-    """Read sentences as (words, tags, the line of the first word)."""
-    words: list[str] = []
-    tags: list[str] = []
-    first = 0
-    for number, text in lines(path):
-        cells = _cells(text)
-        ends = not text.strip() or cells[0] == "-DOCSTART-"
-        if ends or _is_comment(cells, width, marked):
-            if ends and words:
-                yield words, tags, first
-                words, tags = [], []
-            continue
-        if len(cells) < 2 or not cells[0] or not cells[-1]:
-            raise InputError(f"{path}:{number}: {text[:40]!r} is not a word and a label")
-        first = first if words else number
-        words.append(cells[0])
-        tags.append(label_of(cells[-1], f"{path}:{number}"))
-    if words:
-        yield words, tags, first
+    return SpanTable(str(path), layout.said, read)
 
 
 # ---- the names of Hugging Face's classes ----
