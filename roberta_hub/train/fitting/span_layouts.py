@@ -162,6 +162,8 @@ def _json(path: Path) -> Any:
 
 def _document(value: Any, path: Path, text: Any, label: str | None) -> SpanTable | None:
     rows = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and isinstance(value.get("annotations"), list):
+        rows = value["annotations"] if _is_pairs(value["annotations"]) else rows  # NER Annotator
     if _is_pairs(rows):
         return _pairs(rows, str(path))
     if not rows or not all(isinstance(row, dict) for row in rows):
@@ -301,21 +303,30 @@ def _of_spans(table: Table, text: str, column: str) -> SpanTable:
 
 
 def _is_pairs(rows: Sequence[Any]) -> bool:
-    """Tell whether rows are spaCy 2's: a text, and a dict with entities."""
-    return bool(rows) and all(
+    """Tell whether most rows are spaCy 2's: a text, and a dict with entities."""
+    return 2 * sum(map(_is_pair, rows)) > len(rows)
+
+
+def _is_pair(row: Any) -> bool:
+    return (
         isinstance(row, (list, tuple))
         and len(row) == 2
-        and isinstance(row[0], str)
         and isinstance(row[1], Mapping)
         and "entities" in row[1]
-        for row in rows
     )
 
 
 def _pairs(rows: Sequence[Any], name: str) -> SpanTable:
     def read() -> Iterator[Marked]:
-        for number, (text, about) in enumerate(rows, 1):
-            yield Marked(text, about["entities"], f"{name}:{number}")
+        for number, row in enumerate(rows, 1):
+            where = f"{name}:{number}"
+            if not _is_pair(row):
+                yield Marked(None, Fault("no pair of a text and its entities"), where)
+                continue
+            spans = items_of(row[1]["entities"])
+            yield Marked(
+                row[0], Fault("its entities are no list") if spans is None else spans, where
+            )
 
     return SpanTable(name, "pairs of a text and its entities", read)
 
@@ -324,27 +335,59 @@ def _pairs(rows: Sequence[Any], name: str) -> SpanTable:
 
 
 def _is_task(values: Mapping[str, Any]) -> bool:
+    return _annotations(values) is not None and isinstance(values.get("data"), dict)
+
+
+def _annotations(values: Mapping[str, Any]) -> list[Any] | None:
+    """Return what people marked of a task; None: it has no place for that."""
     done = values.get("annotations", values.get("completions"))
+    if done is None and "predictions" in values:
+        return []
     results = isinstance(done, list) and all(isinstance(d, dict) and "result" in d for d in done)
-    return results and isinstance(values.get("data"), dict)
+    return done if results else None
 
 
 def _label_studio(table: Table) -> Iterator[Marked]:
     for row in table.rows():
-        if not _is_task(row.values):
+        done = _annotations(row.values) if _is_task(row.values) else None
+        if done is None:
             yield Marked(None, Fault("no task with its annotations"), row.where)
             continue
-        done: Any = row.values.get("annotations", row.values.get("completions"))
         kept = [one for one in done if not one.get("was_cancelled")]
         if not kept:
-            why = "it was skipped" if done else "it was not annotated"
-            yield Marked(None, Fault(why), row.where)
+            yield Marked(None, Fault(_why_unmarked(row.values, done)), row.where)
             continue
-        marked = [r for r in kept[0]["result"] if "labels" in r.get("value", {})]
-        spans: Any = [r["value"] for r in marked]
-        if any("globalOffsets" in span or "startOffset" in span for span in spans):
-            spans = Fault("its spans refer to HTML, whose text is not known")
-        yield Marked(_task_text(row.values["data"], marked), spans, row.where)
+        marked = _marked_places(kept[0]["result"])
+        text = _task_text(row.values["data"], [] if isinstance(marked, Fault) else marked)
+        spans = marked if isinstance(marked, Fault) else [one["value"] for one in marked]
+        yield Marked(text, spans, row.where)
+
+
+def _why_unmarked(values: Mapping[str, Any], done: Sequence[Any]) -> str:
+    if done:
+        return "it was skipped"
+    guessed = bool(values.get("predictions"))
+    return "it has predictions, which nobody accepted" if guessed else "it was not annotated"
+
+
+def _marked_places(results: Any) -> list[Mapping[str, Any]] | Fault:
+    """Keep the results that label a place of a plain text; choices, relations and such go."""
+    if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
+        return Fault("its result is no list of labels")
+    found = []
+    for one in results:
+        value = one.get("value")
+        names = [*value, one.get("type")] if isinstance(value, dict) else [one.get("type")]
+        kinds = {name for name in names if isinstance(name, str) and name.endswith("labels")}
+        if kinds and not isinstance(value, dict):
+            return Fault("a label without a value")
+        if other := sorted(kinds - {"labels"}) or [n for n in ("startOffset",) if n in names]:
+            return Fault(
+                f"its spans are {other[0]}, whose places are of HTML or such; label a <Text> with "
+                "<Labels>, and export it again"
+            )
+        found += [one] if kinds else []
+    return found
 
 
 def _task_text(data: Mapping[str, Any], marked: Sequence[Mapping[str, Any]]) -> Any:

@@ -168,6 +168,8 @@ def _span(text: str, item: Place, where: str) -> Span | _Odd:
             "a span whose text is another",
             f"{exactly} is {short_repr(inside)}, not {short_repr(item.text)}",
         )
+    if isinstance(item.label, (list, tuple)) and len(item.label) > 1:
+        return _Odd("two labels for one span", exactly)
     try:
         label = label_of(item.label, where)
     except InputError:
@@ -268,4 +270,4 @@ def _whole(value: Any) -> int | None:
 
 
 def _written(start: Any, end: Any, label: Any) -> str:
-    return f"[{start}, {end}, {short_repr(label, 40)}]"
+    return f"[{short_repr(start, 20)}, {short_repr(end, 20)}, {short_repr(label, 40)}]"
