@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -446,7 +447,7 @@ class _Seen:
             is_regular=2 * widths[width] >= widths.total(),
         )
 
-    @property
+    @cached_property
     def values(self) -> list[list[str]]:
         """Cells of each column."""
         rows = [row for one in self.sentences for row in one]

@@ -36,7 +36,7 @@ from roberta_hub.train.data.conll import (
     tidy_tags,
 )
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.spans import Marked, is_span
+from roberta_hub.train.fitting.spans import Marked, is_near_span, is_span
 
 SPANS = ("spans", "entities", "ents")
 """Names by which a column of spans is known, before others that hold such lists."""
@@ -209,6 +209,7 @@ def _of_table(
     if (words := _word_columns(table, rows, text, label)) is not None:
         return _of_words(table, *words)
     if (column := _span_column(table, rows, label)) is None:
+        _refuse_near_spans(table, label)
         return None
     (texts, *more), _ = find_columns(table, text, column)
     if more:
@@ -233,7 +234,7 @@ def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | N
         if any(
             lists := [items_of(row.get(column)) for row in rows if not is_blank(row.get(column))]
         )
-        and _all_spans(lists)
+        and _all_spans(lists, named=column.casefold() in (*SPANS, *LABEL_COLUMNS))
     ]
     plain = [c for c in table.columns if c.casefold() in LABEL_COLUMNS and c not in found]
     if not found or any(not is_blank(row.get(c)) for row in rows for c in plain):
@@ -247,12 +248,13 @@ def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | N
     return known[0]
 
 
-def _all_spans(lists: Iterable[Any], *, labelled: bool = False) -> bool:
+def _all_spans(lists: Iterable[Any], *, labelled: bool = False, named: bool = False) -> bool:
     """Tell whether all values are lists, most of whose items look like spans.
 
     Args:
         lists: values of a column.
         labelled: the caller named the column.
+        named: it has a name that such columns have; half of the values are enough then.
     """
     values = list(lists)
     found = [value for value in values if value is not None]
@@ -260,7 +262,28 @@ def _all_spans(lists: Iterable[Any], *, labelled: bool = False) -> bool:
     like = sum(map(is_span, items))
     if 2 * like < len(items):
         return False
-    return 2 * len(found) >= len(values) if labelled else like > 0 and len(found) == len(values)
+    enough = (2 if labelled or named else 1) * len(found) >= len(values)
+    return enough and (labelled or like > 0)
+
+
+def _refuse_near_spans(table: Table, label: str | None) -> None:
+    """Refuse a column of what is meant for spans, and is none."""
+    named = [c for c in table.columns if c.casefold() in (*SPANS, *LABEL_COLUMNS)]
+    for row in islice(_sound(table), _LOOK):
+        held = {column: row.values.get(column) for column in ([label] if label else named)}
+        lists = {
+            column: [value] if isinstance(value, Mapping) else items_of(value)
+            for column, value in held.items()
+            if not is_blank(value)
+        }
+        if None in lists.values():
+            return  # a column of other labels, which is what is learnt
+        for column, items in lists.items():
+            if odd := [item for item in items or () if is_near_span(item)]:
+                raise row.error(
+                    f"{column} holds {short_repr(odd[0], 80)}, which is no span; write [start, "
+                    "end, label], with numbers of characters"
+                )
 
 
 def items_of(value: Any) -> list[Any] | None:

@@ -242,6 +242,25 @@ def is_span(item: Any) -> bool:
     return None not in map(_whole, item[:2]) and isinstance(item[2], str)
 
 
+def is_near_span(item: Any) -> bool:
+    """Tell whether a value is meant for a span, and lacks a number or its label.
+
+    Example:
+        >>> [is_near_span(item) for item in (["0", "3", "PER"], [0, 3], "PER", [1])]
+        [True, True, False, False]
+    """
+    if isinstance(item, Mapping):
+        inner = [item.get(key) for key in ("entities", "spans")]
+        keys = (*STARTS, *ENDS, "token_start", "startOffset")
+        return any(key in item for key in keys) or any(isinstance(one, list) for one in inner)
+    if not isinstance(item, (list, tuple)) or not item:
+        return False
+    if is_span(item[0]):
+        return True
+    numbers = [(isinstance(v, str) and v.isdecimal()) or _whole(v) is not None for v in item[:2]]
+    return 2 <= len(item) <= 4 and all(numbers)
+
+
 def _place(item: Any) -> Place:
     if isinstance(item, Mapping):
         start, end, label = (
