@@ -181,7 +181,8 @@ class RobertaHubInterface(nn.Module):
             order of `head_labels`. Heads of kind "multi_label" may have them; the default is 0.5.
             They are checked when they are used.
         word_rules: how `tag` splits texts for a token head: "words", as treebanks do, the default;
-            or "parts", runs of letters and digits and every other character, for taggers of `fit`.
+            or "clusters", runs of letters and digits and every other character, for taggers of
+            `fit`; "parts" are such runs cut at combining marks, for those that an older `fit` made.
         sentence: how `embed` makes one vector of a text, if the model has settings for it.
         zero_shot_settings: how `zero_shot` judges, if the model has settings for it.
         source: where the weights came from.

@@ -19,8 +19,9 @@ HeadPooling = Literal["cls", "mean"]
 """What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
 HeadKind = Literal["single_label", "multi_label", "regression"]
 """What a head learnt: one label of several, any number of labels, or numbers."""
-WordRule = Literal["words", "parts"]
-"""What a token head labels: words as treebanks cut them, or runs of letters and digits."""
+WordRule = Literal["words", "clusters", "parts"]
+"""What a token head labels: words as treebanks cut them; runs of letters with their marks and of
+digits, as `fit` learns them; or such runs cut at their marks, as an older `fit` learnt them."""
 Aggregation = Literal["word", "first", "average", "max", "piece"]
 """How the labels of pieces become those of words in `tag`."""
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
@@ -205,7 +206,7 @@ def check_words(head: object, words: Any) -> WordRule:
     if not isinstance(words, str) or words not in get_args(WordRule):
         raise InputError(
             f"head {short_repr(head)}: words is {short_repr(words)}; choose 'words', as treebanks "
-            "cut them, or 'parts', runs of letters and digits"
+            "cut them, 'clusters', runs of letters and digits, or 'parts', such runs cut at marks"
         )
     return words  # type: ignore[return-value]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -36,9 +37,10 @@ from roberta_hub.rows.columns import (
     text_columns,
 )
 from roberta_hub.rows.frames import list_of
-from roberta_hub.rows.tables import Table, table_of
+from roberta_hub.rows.tables import Table, format_of, table_of
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.data.conll import is_conll
 
 NEIGHBOURS = 10
 """Nearest texts of a text that are compared."""
@@ -107,6 +109,7 @@ def compare(
     models = [_loaded(old), _loaded(new)]
     for name, model in zip(names, models, strict=True):
         check_weights(model.model, name)
+    _refuse_words(table)
     source = table_of(table, header=header)
     columns = _columns(source, text, label, by)
     classifies = head is not None or all(model.model.classification_heads for model in models)
@@ -124,6 +127,20 @@ def _loaded(model: RobertaHubInterface | str | os.PathLike[str]) -> RobertaHubIn
 
 def _name_of(name: str, model: RobertaHubInterface | str | os.PathLike[str]) -> str:
     return model.source if isinstance(model, RobertaHubInterface) else path_text(name, model)
+
+
+def _refuse_words(table: Any) -> None:
+    """Refuse a file with a word and its tag a line: its answers are spans."""
+    if isinstance(table, (str, os.PathLike)) and os.path.isfile(table):
+        path = Path(table)
+        if format_of(path) in (None, "tsv") and is_conll(path):
+            raise InputError(
+                f"{path}: a word and its tag a line; compare asks for labels of texts, not spans",
+                remedy=Remedy(
+                    "evaluate(model, path) measures each model's spans",
+                    "`roberta-hub evaluate` measures each model's spans",
+                ),
+            )
 
 
 # ---- rows ----

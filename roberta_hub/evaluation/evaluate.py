@@ -19,17 +19,10 @@ from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
+from roberta_hub.train.data.conll import TaggedWords, Wanted, is_conll
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.data.questions import COLUMNS as QUESTION_COLUMNS
-from roberta_hub.train.data.tagged_words import TaggedWords, read_words
-from roberta_hub.train.fitting.span_layouts import (
-    TAGS,
-    TOKENS,
-    SpanTable,
-    is_conll,
-    items_of,
-    span_table,
-)
+from roberta_hub.train.fitting.span_layouts import TAGS, TOKENS, SpanTable, items_of, span_table
 
 SHAPES = (
     "a table of texts with labels, or of pairs with scores (CSV, TSV, JSONL, Parquet); a BEIR "
@@ -167,7 +160,7 @@ def _evaluate(asked: Asked, task: Any, kind: Kind | None) -> Evaluation:
         return answers.answers(asked, path)
     rowed = named in ("csv", "jsonl", "parquet")
     if not rowed and kind in (None, "spans") and is_conll(path):
-        return spans.spans(asked, read_words(path, "conll"), str(path), "a word and its tag a line")
+        return spans.conll_spans(asked, path, Wanted(_lone(asked.text), _lone(asked.label)))
     if named is None:
         marked = _marked(asked, path) if kind in (None, "spans") else None
         if marked is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
+from pathlib import Path
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
@@ -15,13 +15,31 @@ from roberta_hub.inference.tag import OUTSIDE, entities, tag_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.counts import count_labels, f1s, precision_recall_f1
 from roberta_hub.measures.intervals import bootstrap_interval
-from roberta_hub.train.data.tagged_words import TaggedWords
+from roberta_hub.train.data.conll import TaggedWords, Wanted, read_conll, text_of
+from roberta_hub.train.data.roles import nonempty
 from roberta_hub.train.fitting.span_layouts import SpanTable
 from roberta_hub.train.fitting.spans import Unlearnt, checked
 
 Found = set[tuple[str, int, int]]
 """(label, first word, last word) of the spans of a sentence; of a text the label, and its start and
 end in characters."""
+
+
+def conll_spans(asked: Asked, path: Path, wanted: Wanted) -> Evaluation:
+    """Measure the spans of a file with a word and its tag a line.
+
+    Args:
+        asked: the model, and which head.
+        path: a file.
+        wanted: columns that the caller names.
+
+    Raises:
+        InputError: see `read_conll` and `spans`.
+        UnknownNameError: no such column, or the model has no token head.
+    """
+    roberta, head, _ = _head(asked)
+    layout, sentences = read_conll(path, wanted, joins=roberta._heads.words(head) != "words")
+    return spans(asked, nonempty(sentences, path), str(path), layout.said)
 
 
 def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str) -> Evaluation:
@@ -39,23 +57,25 @@ def spans(asked: Asked, sentences: Sequence[TaggedWords], name: str, shape: str)
         InputError: labels that the head does not know; the message lists them.
         UnknownNameError: the model has no token head.
     """
-    asked.takes("spans", "labels", "head")
+    asked.takes("spans", "text", "label", "labels", "head")
     roberta, head, known = _head(asked)
+    rule = roberta._heads.words(head)
     joined = OUTSIDE in known
     wanted = [
         {(asked.labels.get(label, label), a, b) for label, a, b in entities(own, joined=joined)}
         for own in (one.tags for one in sentences)
     ]
     _check_known(wanted, known, head, name)
-    texts = [" ".join(one.words) for one in sentences]
+    joined_words = [text_of(one.words, spaced=rule == "words") for one in sentences]
+    texts, places = [text for text, _ in joined_words], [own for _, own in joined_words]
     with at_rows([one.where for one in sentences]):
         tags = tag_words(
             roberta._runner(**asked.options),
             texts,
-            [_places(one.words) for one in sentences],
+            places,
             head,
             known,
-            roberta._heads.words(head),
+            rule,
         )
     given = [{*entities([tag for tag, _ in own], joined=joined)} for own in tags]
     how = f"head {head}, at the words of the file"
@@ -135,12 +155,6 @@ def _measured(
         groups=groups,
         notes=notes,
     )
-
-
-def _places(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where words lie in the text that blanks make of them."""
-    ends = accumulate(len(word) + 1 for word in words)
-    return [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
 
 
 def _check_known(wanted: Sequence[Found], tags: Sequence[str], head: str, name: str) -> None:

@@ -18,9 +18,9 @@ from roberta_hub.checkpoint.checkpoint import (
     plain_inputs,
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
-from roberta_hub.errors import CheckpointError, Remedy
+from roberta_hub.errors import CheckpointError, InputError, Remedy
 from roberta_hub.model.nli_labels import entailment_index
-from roberta_hub.settings import HeadKind, HeadSettings
+from roberta_hub.settings import HeadKind, HeadSettings, WordRule, check_words
 
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
@@ -95,8 +95,9 @@ def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadN
         checkpoint.task = "sentence_prediction"
     for head, count in checkpoint.token_heads().items():
         checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
-        if hf.get(WORDS) == "parts":
-            checkpoint.head_settings[head] = HeadSettings(words="parts")
+        if WORDS in hf:
+            words = _words(hf[WORDS], head, checkpoint.source)
+            checkpoint.head_settings[head] = HeadSettings(words=words)
 
 
 def _kind(given: object, source: str) -> HeadKind | None:
@@ -114,6 +115,14 @@ def _kind(given: object, source: str) -> HeadKind | None:
         f"{source}: problem_type in config.json is {brief(given)}; transformers knows "
         f"{', '.join(_KINDS.values())}, and null where nobody says it"
     )
+
+
+def _words(given: object, head: str, source: str) -> WordRule:
+    """Read how a text is cut for a token head; CheckpointError: there is no such rule."""
+    try:
+        return check_words(head, given)
+    except InputError as error:
+        raise CheckpointError(f"{WORDS} in config.json: {error}", place=source) from None
 
 
 def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tuple[str, ...]:

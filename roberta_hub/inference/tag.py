@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import regex
 import torch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from roberta_hub.inference.windows import Windows
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import AGGREGATIONS, Aggregation, WordRule
 from roberta_hub.text.alignment import Extent, align, ink_of, split_at
+from roberta_hub.text.graphemes import first_cluster, last_cluster
 from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.text.with_added import without_added
@@ -37,6 +39,11 @@ UNSPACED = (
 """A character of the scripts that write no spaces between words: Thai, Lao, Burmese, Khmer, Chinese
 and Japanese."""
 _WORD_PART = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+|[^\w\s]|_")
+"""A part by the rule "parts", which cuts a word at its marks."""
+_CLUSTERS = regex.compile(
+    rf"(?:(?!{UNSPACED})(?=[\p{{L}}\p{{N}}\p{{M}}\u200c\u200d])\X)+|(?![\s\x1c-\x1f])\X"
+)
+"""A part by the rule "clusters": no part begins or ends inside of a grapheme cluster."""
 _CLITIC = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 _PREFIX = re.compile(r"([BIESLU])-(.+)")
 _SPACE = "▁"
@@ -44,7 +51,7 @@ _SPACE = "▁"
 _JOINS = "'’.‐‑_&@#*%+~^$€£·°-"
 """What joins letters to one word: "O'Brien", "U.S.", "a-b", "a@b.org"."""
 _ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s,;|<>\"'()]+"
-_UNIT = re.compile(rf"{_ADDRESS}|.", re.DOTALL)
+_UNIT = regex.compile(rf"({_ADDRESS})|\X")
 _UNSPACED = re.compile(UNSPACED)
 
 
@@ -105,7 +112,7 @@ def tag(
     found = []
     for text, own in zip(texts, probabilities(runner, texts, head), strict=True):
         words, pieces = words_and_pieces(runner.tokenizer, text, rule, aggregation)
-        if rule == "parts" and aggregation == "word":
+        if rule != "words" and aggregation == "word":
             said = label_parts(own, pieces, labels)
         else:
             said = label_words(own, pieces, labels, aggregation)
@@ -146,7 +153,7 @@ def tag_words(
     for text, spans, own in zip(texts, words, probabilities(runner, texts, head), strict=True):
         firsts = first_pieces(runner.tokenizer, text, spans, rule)
         pieces = [[] if first is None else [first] for first in firsts]
-        if rule == "parts":
+        if rule != "words":
             found.append(label_parts(own, pieces, labels))
         else:
             found.append(label_words(own, pieces, labels, "first"))
@@ -329,8 +336,8 @@ def words_and_pieces(
         and isinstance(without_added(tokenizer.engine), WordPiece)
     ):
         return _wordpiece_words(tokenizer, text)
-    if rule == "parts":
-        words = word_parts(text)
+    if rule != "words":
+        words = word_parts(text, rule)
         return words, align(tokenizer, text, words)
     words = split_at(words_to_label(text), tokenizer.added_offsets(text))
     pieces = _with_space(tokenizer, text, align(tokenizer, text, words))
@@ -374,7 +381,7 @@ def first_pieces(
         words: (start, end) in characters.
         rule: of the head. A SentencePiece tokenizer may write the space before a word as a piece
             of its own, "▁". By "words" this is the word's first piece, as in transformers'
-            `word_ids`; heads of "parts" learn the piece after it.
+            `word_ids`; heads of `fit` learn the piece after it.
 
     Example:
         >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
@@ -404,27 +411,34 @@ def split_words(text: str, rule: WordRule = "words") -> list[Extent]:
 
     Args:
         text: whole.
-        rule: "words" (`treebank_words`), or the smaller "parts" (`word_parts`).
+        rule: "words" (`treebank_words`), or the smaller "clusters" and "parts" (`word_parts`).
 
     Example:
-        >>> split_words("a £20-note"), split_words("a £20-note", "parts")
+        >>> split_words("a £20-note"), split_words("a £20-note", "clusters")
         ([(0, 1), (2, 10)], [(0, 1), (2, 3), (3, 5), (5, 6), (6, 10)])
     """
-    return word_parts(text) if rule == "parts" else treebank_words(text)
+    return treebank_words(text) if rule == "words" else word_parts(text, rule)
 
 
-def word_parts(text: str) -> list[Extent]:
+def word_parts(text: str, rule: WordRule = "clusters") -> list[Extent]:
     """Find runs of letters and digits, and every other character except whitespace.
 
     Annotated spans begin and end between such parts: "Berlin" in "Berlin-based", "20" in "£20". In
-    scripts without spaces each character is a part.
+    scripts without spaces each character is a part. A character is a grapheme cluster: a letter has
+    its vowel signs, accents and joiners with it.
+
+    Args:
+        text: whole.
+        rule: "parts" is that of the taggers that `fit` made before it knew marks: they are parts of
+            their own.
 
     Example:
-        >>> text = "Mary's U.S. trip_1"
+        >>> text = "Mary's U.S. trip_1 हिन्दी"
         >>> [text[start:end] for start, end in word_parts(text)]
-        ['Mary', "'", 's', 'U', '.', 'S', '.', 'trip', '_', '1']
+        ['Mary', "'", 's', 'U', '.', 'S', '.', 'trip', '_', '1', 'हिन्दी']
     """
-    return [match.span() for match in _WORD_PART.finditer(text)]
+    pattern = _WORD_PART if rule == "parts" or text.isascii() else _CLUSTERS
+    return [match.span() for match in pattern.finditer(text)]
 
 
 def words_to_label(text: str) -> list[Extent]:
@@ -448,11 +462,9 @@ def words_to_label(text: str) -> list[Extent]:
             at, end = unit.span()
             if at < begin or not ink:
                 continue
-            is_address = end - at > 1
-            if _UNSPACED.match(text, at):
-                while end < last and _is_mark(text[end]):
-                    end += 1  # a vowel or a tone that is written on the character
-            elif not is_address and not (ink[0] < at < ink[-1] and _separates(text, at)):
+            is_address = unit[1] is not None
+            cuts = is_address or _UNSPACED.match(text, at)
+            if not cuts and not (ink[0] < at < ink[-1] and _separates(text, at)):
                 continue
             found += _without_edges(text, begin, at)
             found += _without_edges(text, at, end) if is_address else [(at, end)]
@@ -493,12 +505,15 @@ def _without_edges(text: str, start: int, end: int) -> list[Extent]:
     """Cut punctuation and clitics off the edges of a run without blanks."""
     found: list[Extent] = []
     while start < end and _is_edge(text[start]):
-        found.append((start, start + 1))
-        start += 1
+        found.append(first_cluster(text, start, end))
+        start = found[-1][1]
     tail: list[Extent] = []
-    while start < end and _is_edge(text[end - 1]) and not _is_abbreviation(text[start:end]):
-        tail.append((end - 1, end))
-        end -= 1
+    while start < end:
+        last = last_cluster(text, start, end)
+        if not _is_edge(text[last[0]]) or _is_abbreviation(text[start:end]):
+            break
+        tail.append(last)
+        end = last[0]
     clitic = _CLITIC.search(text, start, end)
     if clitic is not None and clitic.start() > start:
         tail.append((clitic.start(), end))

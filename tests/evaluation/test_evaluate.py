@@ -248,7 +248,7 @@ def test_refused(model: RobertaHubInterface, tmp_path: Path) -> None:
             r"head means nothing .* 'minimal_pairs'; leave h",
         ),
         (model, "dev.json", {"labels": {"a": "b"}}, r"labels means nothing .* 'answers'"),
-        (model, "x.conll", {"text": "word"}, r"text means nothing to a task of the kind 'spans'"),
+        (model, "x.conll", {"text": "word"}, r"x.conll has no column 'word'.* 1 \('"),
         (model, "pairs.csv", {"head": "topic", "kind": "scores"}, r"head 'topic' gives labels; s"),
         (model, "odd.jsonl", {}, r"odd.jsonl:1: a span .*\[0, 99, 'PER'\]"),
         (model, "mixed.jsonl", {}, r"mixed.jsonl:1: tokens and ner_tags are no lists of as many"),

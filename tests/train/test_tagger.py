@@ -240,7 +240,7 @@ def test_it_learns_and_tags(made: Any) -> None:
     assert list(scores.numbers) == ["F1", "precision", "recall"] and scores.task == "tagging"
     assert scores.interval[0] <= scores.numbers["F1"] <= scores.interval[1]
     for model in (mine, roberta_hub.load_model(folder / "tagger")):
-        assert model.default_head == HEAD and model.word_rules == {HEAD: "parts"}
+        assert model.default_head == HEAD and model.word_rules == {HEAD: "clusters"}
         assert model.head_labels(HEAD) == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
         (found,) = model.tag("Note 7: Berlin-based work")
         assert (found.label, found.text) == ("LOC", "Berlin")

@@ -1,26 +1,19 @@
-"""Reads sentences whose words have labels: the layout of CoNLL and WNUT, and tables of lists."""
+"""Reads sentences whose words have labels: columns as CoNLL's, and tables of lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
+from roberta_hub.train.data.conll import TaggedWords, Wanted, read_conll
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
-
-@dataclass(frozen=True)
-class TaggedWords:
-    """A sentence cut into words, with a label for each."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    where: str
+_ROLES = {"text": "words", "label": "tags"}
 
 
 def read_words(
@@ -30,10 +23,10 @@ def read_words(
 
     Args:
         path: a file.
-        format: "conll": the word first and the label last on a line, tabs or spaces between, a
-            blank line between sentences; or a table with lists. None: "conll" unless the name says
-            JSONL or Parquet.
-        columns: of a table, which are `words` and `tags`.
+        format: "conll": a word and its label a line, a blank line between sentences, see
+            `read_conll`; or a table with lists. None: "conll" unless the name says JSONL or
+            Parquet.
+        columns: which are `words` and `tags`; those of "conll" are found, or numbers from 1.
 
     Raises:
         InputError: a row that cannot be read, with its file and line.
@@ -42,7 +35,11 @@ def read_words(
     if format is None and format_of(path) not in ("jsonl", "parquet"):
         format = "conll"
     if format == "conll":
-        return nonempty(list(_conll(path)), path)
+        _refuse_json(path)
+        own = {role: str(column) for role, column in (columns or {}).items()}
+        named = column_roles(own, ("words", "tags"), {})
+        wanted = Wanted(named.get("words"), named.get("tags"), remedy=_remedy)
+        return nonempty(read_conll(path, wanted)[1], path)
     check_format(format, ("conll", "jsonl", "parquet"))
     named = column_roles(columns, ("words", "tags"), {"words": "words", "tags": "tags"})
     found = []
@@ -55,38 +52,16 @@ def read_words(
     return nonempty(found, path)
 
 
-def _conll(path: Path) -> Iterator[TaggedWords]:
-    pairs: list[tuple[str, str]] = []
-    first = 0
-    for line, text in lines(path):
-        if not pairs and not first:
-            _refuse_json(text, f"{path}:{line}")
-        if not text.strip():
-            if pairs:
-                yield _sentence(pairs, path, first)
-            pairs = []
-            continue
-        # Not at every white space: a word may hold a no-break one ("10 000").
-        cells = text.split("\t") if "\t" in text else [c for c in text.split(" ") if c]
-        if cells[0].strip() == "-DOCSTART-":
-            continue
-        if len(cells) < 2 or not cells[0].strip() or not cells[-1].strip():
-            raise InputError(f"{path}:{line}: {text[:40]!r} is not a word and a label")
-        first = first if pairs else line
-        pairs.append((cells[0].strip(), label_of(cells[-1], f"{path}:{line}")))
-    if pairs:
-        yield _sentence(pairs, path, first)
+def _remedy(what: str, column: str) -> Remedy:
+    return Remedy(f"say which with data.columns.{_ROLES[what]}={column}")
 
 
-def _refuse_json(text: str, where: str) -> None:
+def _refuse_json(path: Path) -> None:
     """Refuse the export of an annotation tool on one line, which blanks would cut into "words"."""
+    number, text = next(((n, text) for n, text in lines(path) if text.strip()), (1, ""))
     if text.lstrip().startswith(("[{", '{"')):
         raise InputError(
             "JSON, and no word with a label; `roberta-hub fit` makes a tagger of such files, and "
             "JSONL with lists of words and of tags is data.format=jsonl",
-            place=where,
+            place=f"{path}:{number}",
         )
-
-
-def _sentence(pairs: list[tuple[str, str]], path: Path, line: int) -> TaggedWords:
-    return TaggedWords(tuple(w for w, _ in pairs), tuple(t for _, t in pairs), f"{path}:{line}")

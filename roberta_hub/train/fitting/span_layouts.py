@@ -9,11 +9,10 @@ import ast
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,18 @@ from roberta_hub.rows.columns import LABEL_COLUMNS, TEXT_COLUMNS, find_columns
 from roberta_hub.rows.lines import decoded, document, lines, raw_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
 from roberta_hub.rows.values import Fault, is_blank
+from roberta_hub.train.data.conll import (
+    SENTENCES,
+    Wanted,
+    is_conll,
+    is_joined,
+    layout_of,
+    read_conll,
+    text_of,
+    tidy_tags,
+)
 from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.spans import Marked, is_span
+from roberta_hub.train.fitting.spans import Marked, is_near_span, is_span
 
 SPANS = ("spans", "entities", "ents")
 """Names by which a column of spans is known, before others that hold such lists."""
@@ -36,10 +45,7 @@ TAGS = ("ner_tags", "ner", "tags", "labels", "label", "pos_tags")
 """Names of lists of words and of their tags."""
 WORDS = ("word", "token", "words", "tokens")
 TAG = ("tag", "ner_tag", "ner", "label", "iob", "bio", "entity", "pos")
-SENTENCES = ("sentence #", "sentence", "sentence_id", "sentence id", "sentence_idx", "sent_id")
 """Names of the columns of a table with a word a row."""
-COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".bioes", ".conll2003")
-"""How names of files with a word a line end."""
 TAKES = (
     "give JSONL with a column of spans, each [start, end, label] in characters (doccano, Prodigy), "
     "Label Studio's JSON, lists of tokens and of tags, CoNLL's columns, a CSV of words and tags, "
@@ -112,7 +118,7 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
         features = _features_in(path) if named == "parquet" else {}
         return _of_table(table_of(path, header=header), text, label, features)
     if is_conll(path):
-        return SpanTable(str(path), "a word and its tag a line", lambda: _conll(path))
+        return _conll(path, Wanted(text, label))
     if named == "tsv":
         return _of_table(table_of(path, header=header), text, label, {})
     return None
@@ -156,6 +162,8 @@ def _json(path: Path) -> Any:
 
 def _document(value: Any, path: Path, text: Any, label: str | None) -> SpanTable | None:
     rows = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and isinstance(value.get("annotations"), list):
+        rows = value["annotations"] if _is_pairs(value["annotations"]) else rows  # NER Annotator
     if _is_pairs(rows):
         return _pairs(rows, str(path))
     if not rows or not all(isinstance(row, dict) for row in rows):
@@ -201,6 +209,7 @@ def _of_table(
     if (words := _word_columns(table, rows, text, label)) is not None:
         return _of_words(table, *words)
     if (column := _span_column(table, rows, label)) is None:
+        _refuse_near_spans(table, label)
         return None
     (texts, *more), _ = find_columns(table, text, column)
     if more:
@@ -225,7 +234,7 @@ def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | N
         if any(
             lists := [items_of(row.get(column)) for row in rows if not is_blank(row.get(column))]
         )
-        and _all_spans(lists)
+        and _all_spans(lists, named=column.casefold() in (*SPANS, *LABEL_COLUMNS))
     ]
     plain = [c for c in table.columns if c.casefold() in LABEL_COLUMNS and c not in found]
     if not found or any(not is_blank(row.get(c)) for row in rows for c in plain):
@@ -239,12 +248,13 @@ def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | N
     return known[0]
 
 
-def _all_spans(lists: Iterable[Any], *, labelled: bool = False) -> bool:
+def _all_spans(lists: Iterable[Any], *, labelled: bool = False, named: bool = False) -> bool:
     """Tell whether all values are lists, most of whose items look like spans.
 
     Args:
         lists: values of a column.
         labelled: the caller named the column.
+        named: it has a name that such columns have; half of the values are enough then.
     """
     values = list(lists)
     found = [value for value in values if value is not None]
@@ -252,7 +262,28 @@ def _all_spans(lists: Iterable[Any], *, labelled: bool = False) -> bool:
     like = sum(map(is_span, items))
     if 2 * like < len(items):
         return False
-    return 2 * len(found) >= len(values) if labelled else like > 0 and len(found) == len(values)
+    enough = (2 if labelled or named else 1) * len(found) >= len(values)
+    return enough and (labelled or like > 0)
+
+
+def _refuse_near_spans(table: Table, label: str | None) -> None:
+    """Refuse a column of what is meant for spans, and is none."""
+    named = [c for c in table.columns if c.casefold() in (*SPANS, *LABEL_COLUMNS)]
+    for row in islice(_sound(table), _LOOK):
+        held = {column: row.values.get(column) for column in ([label] if label else named)}
+        lists = {
+            column: [value] if isinstance(value, Mapping) else items_of(value)
+            for column, value in held.items()
+            if not is_blank(value)
+        }
+        if None in lists.values():
+            return  # a column of other labels, which is what is learnt
+        for column, items in lists.items():
+            if odd := [item for item in items or () if is_near_span(item)]:
+                raise row.error(
+                    f"{column} holds {short_repr(odd[0], 80)}, which is no span; write [start, "
+                    "end, label], with numbers of characters"
+                )
 
 
 def items_of(value: Any) -> list[Any] | None:
@@ -295,21 +326,30 @@ def _of_spans(table: Table, text: str, column: str) -> SpanTable:
 
 
 def _is_pairs(rows: Sequence[Any]) -> bool:
-    """Tell whether rows are spaCy 2's: a text, and a dict with entities."""
-    return bool(rows) and all(
+    """Tell whether most rows are spaCy 2's: a text, and a dict with entities."""
+    return 2 * sum(map(_is_pair, rows)) > len(rows)
+
+
+def _is_pair(row: Any) -> bool:
+    return (
         isinstance(row, (list, tuple))
         and len(row) == 2
-        and isinstance(row[0], str)
         and isinstance(row[1], Mapping)
         and "entities" in row[1]
-        for row in rows
     )
 
 
 def _pairs(rows: Sequence[Any], name: str) -> SpanTable:
     def read() -> Iterator[Marked]:
-        for number, (text, about) in enumerate(rows, 1):
-            yield Marked(text, about["entities"], f"{name}:{number}")
+        for number, row in enumerate(rows, 1):
+            where = f"{name}:{number}"
+            if not _is_pair(row):
+                yield Marked(None, Fault("no pair of a text and its entities"), where)
+                continue
+            spans = items_of(row[1]["entities"])
+            yield Marked(
+                row[0], Fault("its entities are no list") if spans is None else spans, where
+            )
 
     return SpanTable(name, "pairs of a text and its entities", read)
 
@@ -318,27 +358,59 @@ def _pairs(rows: Sequence[Any], name: str) -> SpanTable:
 
 
 def _is_task(values: Mapping[str, Any]) -> bool:
+    return _annotations(values) is not None and isinstance(values.get("data"), dict)
+
+
+def _annotations(values: Mapping[str, Any]) -> list[Any] | None:
+    """Return what people marked of a task; None: it has no place for that."""
     done = values.get("annotations", values.get("completions"))
+    if done is None and "predictions" in values:
+        return []
     results = isinstance(done, list) and all(isinstance(d, dict) and "result" in d for d in done)
-    return results and isinstance(values.get("data"), dict)
+    return done if results else None
 
 
 def _label_studio(table: Table) -> Iterator[Marked]:
     for row in table.rows():
-        if not _is_task(row.values):
+        done = _annotations(row.values) if _is_task(row.values) else None
+        if done is None:
             yield Marked(None, Fault("no task with its annotations"), row.where)
             continue
-        done: Any = row.values.get("annotations", row.values.get("completions"))
         kept = [one for one in done if not one.get("was_cancelled")]
         if not kept:
-            why = "it was skipped" if done else "it was not annotated"
-            yield Marked(None, Fault(why), row.where)
+            yield Marked(None, Fault(_why_unmarked(row.values, done)), row.where)
             continue
-        marked = [r for r in kept[0]["result"] if "labels" in r.get("value", {})]
-        spans: Any = [r["value"] for r in marked]
-        if any("globalOffsets" in span or "startOffset" in span for span in spans):
-            spans = Fault("its spans refer to HTML, whose text is not known")
-        yield Marked(_task_text(row.values["data"], marked), spans, row.where)
+        marked = _marked_places(kept[0]["result"])
+        text = _task_text(row.values["data"], [] if isinstance(marked, Fault) else marked)
+        spans = marked if isinstance(marked, Fault) else [one["value"] for one in marked]
+        yield Marked(text, spans, row.where)
+
+
+def _why_unmarked(values: Mapping[str, Any], done: Sequence[Any]) -> str:
+    if done:
+        return "it was skipped"
+    guessed = bool(values.get("predictions"))
+    return "it has predictions, which nobody accepted" if guessed else "it was not annotated"
+
+
+def _marked_places(results: Any) -> list[Mapping[str, Any]] | Fault:
+    """Keep the results that label a place of a plain text; choices, relations and such go."""
+    if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
+        return Fault("its result is no list of labels")
+    found = []
+    for one in results:
+        value = one.get("value")
+        names = [*value, one.get("type")] if isinstance(value, dict) else [one.get("type")]
+        kinds = {name for name in names if isinstance(name, str) and name.endswith("labels")}
+        if kinds and not isinstance(value, dict):
+            return Fault("a label without a value")
+        if other := sorted(kinds - {"labels"}) or [n for n in ("startOffset",) if n in names]:
+            return Fault(
+                f"its spans are {other[0]}, whose places are of HTML or such; label a <Text> with "
+                "<Labels>, and export it again"
+            )
+        found += [one] if kinds else []
+    return found
 
 
 def _task_text(data: Mapping[str, Any], marked: Sequence[Mapping[str, Any]]) -> Any:
@@ -356,7 +428,7 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
     """Make a text and its spans of words and their tags: BIO, IOB1, BILOU, IOBES, or plain labels.
 
     Args:
-        words: of a sentence; blanks go between them.
+        words: of a sentence; blanks go between them where their script has any.
         tags: a tag a word.
         where: file and line.
         joined: False: each word is a span of its own, as parts of speech are.
@@ -365,10 +437,10 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
         >>> marked_words(["in", "New", "York"], ["O", "I-LOC", "I-LOC"], "x:1", True)
         Marked(text='in New York', spans=[[3, 11, 'LOC']], where='x:1')
     """
-    ends = list(accumulate(len(word) + 1 for word in words))
-    places = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
-    spans = [[places[a][0], places[b][1], label] for label, a, b in entities(tags, joined=joined)]
-    return Marked(" ".join(words), spans, where)
+    text, places = text_of(words, spaced=False)
+    own = tidy_tags(tags) if joined else tags
+    spans = [[places[a][0], places[b][1], label] for label, a, b in entities(own, joined=joined)]
+    return Marked(text, spans, where)
 
 
 def _token_columns(
@@ -407,7 +479,7 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
 
     def read() -> Iterator[Marked]:
         seen = ((row, both(row)) for row in islice(_sound(table), _LOOK))
-        joined = _is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
+        joined = is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
         for row in table.rows():
             found = both(row)
             if found is None or len(found[0]) != len(found[1]):
@@ -417,11 +489,6 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
                 yield marked_words(found[0], [name(t, row) for t in found[1]], row.where, joined)
 
     return SpanTable(table.name, f"lists of words and of tags ({words}, {tags})", read)
-
-
-def _is_joined(tags: Iterable[str]) -> bool:
-    """Tell whether tags mark spans of several words: some word is outside, or begins one."""
-    return any(map(_MARK.fullmatch, tags))
 
 
 def _word_columns(
@@ -457,7 +524,7 @@ def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> Span
         )
 
     def read() -> Iterator[Marked]:
-        joined = _is_joined(str(row.values.get(tags)).strip() for row in table.rows())
+        joined = is_joined(str(row.values.get(tags)).strip() for row in table.rows())
         own: list[str] = []
         marks: list[str] = []
         where, last = "", None
@@ -481,75 +548,16 @@ def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> Span
 # ---- CoNLL's columns ----
 
 
-def _cells(text: str) -> list[str]:
-    # Not at every white space: a word may hold a no-break one ("10 000").
-    cells = text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
-    return [cell.strip() for cell in cells]
+def _conll(path: Path, wanted: Wanted) -> SpanTable:
+    layout = layout_of(path, wanted)
 
+    def read() -> Iterator[Marked]:
+        _, sentences = read_conll(path, wanted, joins=True)
+        joined = is_joined(tag for one in sentences for tag in one.tags)
+        for one in sentences:
+            yield marked_words(one.words, one.tags, one.where, joined)
 
-def _is_comment(cells: Sequence[str], width: int, marked: bool) -> bool:
-    """Tell whether a line that begins with "#" says something of the sentence, and is no word."""
-    if not cells[0].startswith("#"):
-        return False
-    odd = marked and _MARK.fullmatch(cells[-1]) is None
-    return odd or len(cells) != width or (len(cells) > 2 and cells[2] == "=")
-
-
-def _shape(path: Path) -> tuple[int, bool]:
-    """Tell how many columns most lines have, and whether their last marks spans."""
-    widths: Counter[int] = Counter()
-    marks = 0
-    for _, text in islice(lines(path), 10 * _LOOK):
-        cells = _cells(text)
-        if text.strip() and cells[0] != "-DOCSTART-" and not text.startswith("# "):
-            widths[len(cells)] += 1
-            marks += _MARK.fullmatch(cells[-1]) is not None
-    width = widths.most_common(1)[0][0] if widths else 0
-    return width, 10 * marks >= 9 * sum(widths.values()) > 0
-
-
-def is_conll(path: Path) -> bool:
-    """Tell whether a file has a word and its tag a line, by most of its lines.
-
-    Args:
-        path: a file.
-    """
-    try:
-        width, marked = _shape(path)
-    except InputError:  # not UTF-8: whoever reads the file says it
-        return False
-    names = [suffix.lower() for suffix in path.suffixes]
-    return width >= 2 and (marked or any(name in COLUMNS for name in names))
-
-
-def _conll(path: Path) -> Iterator[Marked]:
-    width, marked = _shape(path)
-    sentences = list(_sentences(path, width, marked))
-    joined = _is_joined(tag for _, tags, _ in sentences for tag in tags)
-    for words, tags, number in sentences:
-        yield marked_words(words, tags, f"{path}:{number}", joined)
-
-
-def _sentences(path: Path, width: int, marked: bool) -> Iterator[tuple[list[str], list[str], int]]:
-    """Read sentences as (words, tags, the line of the first word)."""
-    words: list[str] = []
-    tags: list[str] = []
-    first = 0
-    for number, text in lines(path):
-        cells = _cells(text)
-        ends = not text.strip() or cells[0] == "-DOCSTART-"
-        if ends or _is_comment(cells, width, marked):
-            if ends and words:
-                yield words, tags, first
-                words, tags = [], []
-            continue
-        if len(cells) < 2 or not cells[0] or not cells[-1]:
-            raise InputError(f"{path}:{number}: {text[:40]!r} is not a word and a label")
-        first = first if words else number
-        words.append(cells[0])
-        tags.append(label_of(cells[-1], f"{path}:{number}"))
-    if words:
-        yield words, tags, first
+    return SpanTable(str(path), layout.said, read)
 
 
 # ---- the names of Hugging Face's classes ----

@@ -10,6 +10,7 @@ from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.values import Fault
+from roberta_hub.text.graphemes import cut_cluster
 from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.split import short_place
 
@@ -167,12 +168,18 @@ def _span(text: str, item: Place, where: str) -> Span | _Odd:
             "a span whose text is another",
             f"{exactly} is {short_repr(inside)}, not {short_repr(item.text)}",
         )
+    if isinstance(item.label, (list, tuple)) and len(item.label) > 1:
+        return _Odd("two labels for one span", exactly)
     try:
         label = label_of(item.label, where)
     except InputError:
         return _Odd("a span without a label", exactly)
     start += len(inside) - len(inside.lstrip())
-    return start, start + len(inside.strip()), label
+    end = start + len(inside.strip())
+    for place in (start, end):
+        if (cut := cut_cluster(text, place)) is not None:
+            return _Odd("a span that cuts a character", f"{exactly} in {short_repr(cut)}")
+    return start, end, label
 
 
 @dataclass(frozen=True)
@@ -235,6 +242,25 @@ def is_span(item: Any) -> bool:
     return None not in map(_whole, item[:2]) and isinstance(item[2], str)
 
 
+def is_near_span(item: Any) -> bool:
+    """Tell whether a value is meant for a span, and lacks a number or its label.
+
+    Example:
+        >>> [is_near_span(item) for item in (["0", "3", "PER"], [0, 3], "PER", [1])]
+        [True, True, False, False]
+    """
+    if isinstance(item, Mapping):
+        inner = [item.get(key) for key in ("entities", "spans")]
+        keys = (*STARTS, *ENDS, "token_start", "startOffset")
+        return any(key in item for key in keys) or any(isinstance(one, list) for one in inner)
+    if not isinstance(item, (list, tuple)) or not item:
+        return False
+    if is_span(item[0]):
+        return True
+    numbers = [(isinstance(v, str) and v.isdecimal()) or _whole(v) is not None for v in item[:2]]
+    return 2 <= len(item) <= 4 and all(numbers)
+
+
 def _place(item: Any) -> Place:
     if isinstance(item, Mapping):
         start, end, label = (
@@ -263,4 +289,4 @@ def _whole(value: Any) -> int | None:
 
 
 def _written(start: Any, end: Any, label: Any) -> str:
-    return f"[{start}, {end}, {short_repr(label, 40)}]"
+    return f"[{short_repr(start, 20)}, {short_repr(end, 20)}, {short_repr(label, 40)}]"

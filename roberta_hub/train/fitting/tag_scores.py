@@ -10,7 +10,7 @@ from operator import itemgetter
 import torch
 
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words, word_parts
+from roberta_hub.inference.tag import OUTSIDE, Span, merge_spans, split_words, tag_words
 from roberta_hub.measures.counts import Counts, count_labels, f1, f1s, precision_recall_f1
 from roberta_hub.measures.intervals import bootstrap_interval, share_interval
 from roberta_hub.settings import WordRule
@@ -19,6 +19,7 @@ from roberta_hub.train.fitting.fitted import Judged
 from roberta_hub.train.fitting.scores import EvaluationKind, Mistake, Scores
 from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.spans import Span as Place
+from roberta_hub.train.fitting.tag_examples import RULE
 
 AROUND = 24
 """Characters on either side of a span that are shown with a mistake."""
@@ -158,10 +159,10 @@ def looked_up(learnt: Sequence[Annotated]) -> dict[str, str]:
     for row in learnt:
         for start, end, label in row.spans:
             labels[row.text[start:end]][label] += 1
-    longest = min(max((len(word_parts(text)) for text in labels), default=0), LONGEST)
+    longest = min(max((len(split_words(text, RULE)) for text in labels), default=0), LONGEST)
     there: Counter[str] = Counter()
     for row in learnt:
-        parts = word_parts(row.text)
+        parts = split_words(row.text, RULE)
         for i, (start, _) in enumerate(parts):
             seen = (row.text[start:end] for _, end in parts[i : i + longest])
             there.update(text for text in seen if text in labels)
@@ -179,8 +180,8 @@ def look_up(text: str, known: Mapping[str, str]) -> set[Place]:
         >>> sorted(look_up("New York and York", {"York": "LOC", "New York": "LOC"}))
         [(0, 8, 'LOC'), (13, 17, 'LOC')]
     """
-    parts, found, i = word_parts(text), set(), 0
-    longest = max((len(word_parts(span)) for span in known), default=0)
+    parts, found, i = split_words(text, RULE), set(), 0
+    longest = max((len(split_words(span, RULE)) for span in known), default=0)
     while i < len(parts):
         start = parts[i][0]
         ends = [end for _, end in parts[i : i + longest] if text[start:end] in known]

@@ -16,8 +16,9 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.classes import NO_ANSWER, likeliest
 from roberta_hub.measures.counts import count_labels, precision_recall_f1
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.train.data.conll import TaggedWords, text_of
 from roberta_hub.train.data.labels import label_ids, label_names
-from roberta_hub.train.data.tagged_words import TaggedWords, read_words
+from roberta_hub.train.data.tagged_words import read_words
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.evaluation import chance_loss, run_examples
@@ -89,12 +90,11 @@ def _prepare(
     examples: list[TaggedWords],
     names: tuple[str, ...],
 ) -> _Tagged:
-    texts, where = [" ".join(e.words) for e in examples], [e.where for e in examples]
+    joined = [text_of(e.words) for e in examples]
+    texts, where = [text for text, _ in joined], [e.where for e in examples]
     ids = encode(interface, texts, where, options_of(config))
     columns, labels, seen = [], [], []
-    for example, text, own in zip(examples, texts, ids, strict=True):
-        ends = list(accumulate(len(word) + 1 for word in example.words))
-        spans = [(end - 1 - len(w), end - 1) for w, end in zip(example.words, ends, strict=True)]
+    for example, (text, spans), own in zip(examples, joined, ids, strict=True):
         pieces = first_pieces(interface.tokenizer, text, spans)
         kept = [w for w, piece in enumerate(pieces) if piece is not None and piece < len(own) - 1]
         if not kept:
