@@ -24,6 +24,7 @@ from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
     attention_view,
+    attributes,
     classify,
     embed,
     explain,
@@ -48,7 +49,7 @@ from roberta_hub.inference.search import Hit
 from roberta_hub.inference.summary import model_facts, summary
 from roberta_hub.inference.tag import Span
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
-from roberta_hub.keywords import checks_keywords, unknown_attribute
+from roberta_hub.keywords import check_assigned, checks_keywords, unknown_attribute
 from roberta_hub.model.known_head import known_head
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.model.placement import moved
@@ -169,7 +170,8 @@ class RobertaHubInterface(nn.Module):
         task: holds `source_dictionary`, `label_dictionary` and `mask_idx`.
         bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
-        labels: class names of each head, where known.
+        labels: class names of each head, where known; checked when they are set. A list is taken for
+            the default head, or the only one.
         default_head: the head that a verb uses by default, where several would do: the one that the
             model was trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
@@ -1901,7 +1903,20 @@ class RobertaHubInterface(nn.Module):
             except AttributeError:
                 if name.startswith("_"):
                     raise
+            if name in attributes.TAKEN:
+                return attributes.taken(self, name)
             raise unknown_attribute(type(self), name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Set an attribute, checked; refuse what would change nothing."""
+            if name in attributes.TAKEN:
+                attributes.take(self, name, value)
+                return
+            if not isinstance(value, (nn.Module, Tensor)):  # parts, which torch knows
+                check_assigned(self, name, attributes.OWN)
+            super().__setattr__(name, attributes.checked_attribute(self, name, value))
+            if name == "model":
+                attributes.follow_model(self)
 
         def __call__(self, *args: object, **keywords: object) -> NoReturn:
             """Refuse the call: texts need a verb, and ids a method of their own."""
