@@ -170,8 +170,8 @@ class RobertaHubInterface(nn.Module):
         task: holds `source_dictionary`, `label_dictionary` and `mask_idx`.
         bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
-        labels: class names of each head, where known; checked when they are set. A list is taken for
-            the default head, or the only one.
+        labels: class names of each head, where known; checked when they are set. A list is that of
+            the default head, or of the only one.
         default_head: the head that a verb uses by default, where several would do: the one that the
             model was trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".

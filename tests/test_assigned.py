@@ -104,23 +104,6 @@ def test_a_list_of_labels_is_the_only_heads(
 ) -> None:
     roberta.labels = ["no", "yes"]
     assert roberta.head_labels("mood") == ("no", "yes")
-    assert set(roberta.classify("A.").scores) == {"no", "yes"}
-    assert roberta.id2label == {0: "no", 1: "yes"} and roberta.label2id == {"no": 0, "yes": 1}
-    roberta.id2label = {"0": "a", "1": "b"}  # as JSON has it
-    roberta.label2id = {"down": 0, "up": 1}
-    assert roberta.labels == {"mood": ("down", "up")}
-    for name, wrong in (("id2label", {0: "a", 2: "b"}), ("label2id", ["a"]), ("id2label", {})):
-        with pytest.raises(InputError, match=f"{name} is .*; give a dict from"):
-            setattr(roberta, name, wrong)
-    with pytest.raises(InputError, match=r"1 labels \['a'\] for 2 classes"):
-        roberta.id2label = {0: "a"}
-
-
-def test_a_list_of_labels_is_the_only_heads(
-    roberta: RobertaHubInterface, several: RobertaHubInterface
-) -> None:
-    roberta.labels = ["no", "yes"]
-    assert roberta.head_labels("mood") == ("no", "yes")
     with pytest.raises(InputError, match="these labels name no head, and this model has mood, top"):
         several.labels = ["no", "yes"]
     several.default_head = "topic"

@@ -15,6 +15,7 @@ from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.inference.embed import kept_of, vector_width
 from roberta_hub.inference.heads import check_labels
 from roberta_hub.model.known_head import (
+    Kind,
     heads_of,
     kind_of_head,
     known_head,
@@ -29,7 +30,7 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 
 def _labels(model: nn.Module, head: str, value: Any) -> Any:
-    kind = "token" if head in heads_of(model, "token") else "classification"
+    kind: Kind = "token" if head in heads_of(model, "token") else "classification"
     return check_labels(head, value, outputs_of(known_head(model, head, kind)))
 
 
@@ -132,7 +133,7 @@ def _family(roberta: Any, name: str, value: Any) -> Any:
     return value
 
 
-def _text(roberta: Any, name: str, value: Any) -> str:
+def _text(roberta: Any, name: str, value: Any) -> Any:
     return text_of(name, value)
 
 

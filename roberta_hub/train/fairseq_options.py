@@ -16,6 +16,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError, close_names
 from roberta_hub.extras import install
+from roberta_hub.train.limits import check_references
 
 Settings = dict[str, Any]
 Given = Mapping[str, Any]
@@ -336,7 +337,10 @@ def _from_hydra(words: Sequence[str]) -> Settings:
         raise InputError(f"{path}: no such file; --config-dir and --config-name name it")
     _check_yaml(path)
     try:
-        tree = OmegaConf.merge(OmegaConf.load(path), OmegaConf.from_dotlist(added))
+        parts = OmegaConf.load(path), OmegaConf.from_dotlist(added)
+        for part in parts:
+            check_references(OmegaConf.to_container(part, resolve=False))
+        tree = OmegaConf.merge(*parts)
         found = OmegaConf.to_container(tree, resolve=True, throw_on_missing=False)
     except Exception as error:  # yaml's errors and omegaconf's have no base of their own
         raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
@@ -352,11 +356,7 @@ def _from_hydra(words: Sequence[str]) -> Settings:
 
 
 def _check_yaml(path: Path) -> None:
-    """Refuse what no recipe of fairseq's has: size, aliases that multiply, and resolvers.
-
-    A reference to another setting, `${optimization.lr}`, is followed. A resolver, `${oc.env:HOME}`,
-    would write what this machine keeps in its environment into the folder of a model.
-    """
+    """Refuse what no recipe of fairseq's has: size, and aliases that multiply."""
     import yaml
 
     if (size := os.path.getsize(path)) > YAML_LIMIT:
@@ -368,8 +368,6 @@ def _check_yaml(path: Path) -> None:
         raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
     if aliases:
         raise InputError(f"{path} has aliases of YAML (*name), which no recipe has; write them out")
-    if asked := re.search(r"\$\{\s*[\w.]+\s*:[^}]*\}?", text):
-        raise InputError(f"{path}: {asked[0]} is not resolved; write the value itself")
 
 
 def _value(value: Any) -> Any:
