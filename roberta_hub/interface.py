@@ -254,14 +254,18 @@ class RobertaHubInterface(nn.Module):
         self.cfg = cfg
         self.task = task
         self.model = model
-        self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
+        named = {head: check_labels(head, names) for head, names in (labels or {}).items()}
+        self.labels: dict[str, tuple[str, ...]] = attributes.entries("labels", named, model)
         self.default_head = default_head
-        self.inputs = dict(inputs or {})
-        self.kinds = {head: own.kind for head, own in heads.items() if own.kind}
-        self.thresholds = {head: own.thresholds for head, own in heads.items() if own.thresholds}
-        self.word_rules: dict[str, WordRule] = {
-            head: own.words for head, own in heads.items() if own.words != "words"
-        }
+        self.inputs: dict[str, Inputs] = attributes.entries("inputs", inputs or {}, model)
+        kinds = {head: own.kind for head, own in heads.items() if own.kind}
+        self.kinds: dict[str, HeadKind] = attributes.entries("kinds", kinds, model)
+        least = {head: own.thresholds for head, own in heads.items() if own.thresholds}
+        self.thresholds: dict[str, tuple[float, ...]] = attributes.entries(
+            "thresholds", least, model
+        )
+        rules = {head: own.words for head, own in heads.items() if own.words != "words"}
+        self.word_rules: dict[str, WordRule] = attributes.entries("word_rules", rules, model)
         self.source = source
         self.family = family
         self.sentence = sentence

@@ -21,6 +21,7 @@ from roberta_hub.model.known_head import (
     known_head,
     list_heads,
     outputs_of,
+    unknown_head,
 )
 from roberta_hub.other_names import OF_SENTENCE
 from roberta_hub.settings import SentenceSettings, ZeroShotSettings
@@ -45,7 +46,8 @@ def _of_classifier(model: nn.Module, head: str, value: Any) -> Any:
 
 
 def _word_rule(model: nn.Module, head: str, value: Any) -> Any:
-    known_head(model, head, "token")
+    if kind_of_head(model, head) is None:
+        raise unknown_head(model, head, None)
     return value  # as above
 
 
@@ -98,7 +100,25 @@ class ByHead(dict[str, Any]):
         return ByHead, (self.name, dict(self), self.model)
 
 
+def entries(name: str, given: Mapping[str, Any], model: nn.Module) -> ByHead:
+    """Make an attribute of what comes with a model; entries of heads that it lacks are kept.
+
+    Args:
+        name: of the attribute.
+        given: its entries.
+        model: that has the heads.
+
+    Raises:
+        RobertaHubError: an entry of a head that is there cannot be used.
+    """
+    made = ByHead(name, given, model)
+    made.update({head: value for head, value in given.items() if kind_of_head(model, head)})
+    return made
+
+
 def _by_head(name: str, model: nn.Module, value: Any) -> ByHead:
+    if isinstance(value, ByHead) and (value.name, value.model) == (name, model):
+        return value
     if not isinstance(value, Mapping):
         raise InputTypeError(
             f"{name} is a {kind_of(value)}; give a dict with an entry for each head, of "
