@@ -54,8 +54,10 @@ URL_VARIABLES = (
     *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
 )
 """Variables of the environment that hold a URL, perhaps with a password."""
-_USER = re.compile(r"([a-z][\w+.-]*://)[^\s<>]*@", re.IGNORECASE)
-_QUERY = re.compile(r"([a-z][\w+.-]*://[^\s?'\"<>]*|url: [^\s?]*)\?[^\s'\"<>)\]]+", re.IGNORECASE)
+_USER = re.compile(r"([a-z][\w+.-]+:/+)[^\s<>]*@", re.IGNORECASE)
+_QUERY = re.compile(
+    r"([a-z][\w+.-]+:/+[^\s?'\"<>]*|url: [^\s?]*)\?[^\s'\"<>)\]]*[^\s'\"<>)\]:;,.]", re.IGNORECASE
+)
 """The query of a URL, and that of urllib3's "with url: /path?query"."""
 
 

@@ -39,7 +39,7 @@ def test_other_links_to_nothing_do_not_matter(model: Path) -> None:
 
 def hub_cache(folder: Path, model: Path, reference: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
     """huggingface_hub's cache of a model that another program fetched."""
-    constants = pytest.importorskip("huggingface_hub").constants
+    constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
