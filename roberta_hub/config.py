@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, UnknownAttributeError, UnknownNameError
+from roberta_hub.keywords import frozen
 
 MAX_SIZE = 1_000_000_000
 """Largest width, vocabulary or length: more is a damaged file, and would overflow in torch."""
@@ -23,6 +24,10 @@ FAMILY_FIELDS = ("project_sum", "num_segments", "separator_idx")
 """Fields for RoBERTa's relatives, which 0.1.0 does not know."""
 
 
+@frozen(
+    "the model is built: load_model takes fairseq's arguments as keywords, and RobertaConfig makes "
+    "a model of another size"
+)
 @dataclass(frozen=True, kw_only=True)
 class RobertaConfig:
     """Architecture of a RoBERTa encoder, by default of `roberta.base` (Liu et al. 2019, table 9).

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from roberta_hub.terminal import without_secrets_in
+
 
 def close_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Known names closest to an unknown one, joined by "or"; "" if there are none.
@@ -91,7 +93,7 @@ def sentence(what: str, place: Place | str | None = None, remedy: str = "") -> s
     said = f"{what}" if place is None else f"{_shown(str(place), '')}: {what}"
     if remedy:
         said += _BETWEEN.get(said[-1:], "; ") + remedy
-    return _shown(said)
+    return _shown(without_secrets_in(said))
 
 
 class RobertaHubError(Exception):
@@ -112,7 +114,7 @@ class RobertaHubError(Exception):
                 part of `what`.
         """
         super().__init__(what)
-        self.what, self.place, self.remedy = what, place, remedy
+        self.what, self.place, self.remedy = without_secrets_in(what), place, remedy
         self.at(place)
 
     def __str__(self) -> str:
@@ -172,6 +174,22 @@ def placed(place: Callable[[Place], Place | str]) -> Iterator[None]:
         raise
 
 
+def harmless(error: BaseException) -> BaseException | None:
+    """Return an error to be named as a cause; None: a traceback of it would show a credential.
+
+    Args:
+        error: of another library, which may hold a URL.
+    """
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if without_secrets_in(str(cause)) != str(cause):
+            return None
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return error
+
+
 class InputError(RobertaHubError, ValueError):
     """A value has the right type but cannot be used: too long, out of range, empty."""
 
@@ -225,7 +243,7 @@ class Advice(UserWarning):
             remedy: what is meant more often.
         """
         super().__init__(what)
-        self.what, self.remedy = what, remedy
+        self.what, self.remedy = without_secrets_in(what), remedy
 
     def __str__(self) -> str:
         return sentence(self.what, None, self.remedy.python if self.remedy else "")

@@ -7,6 +7,7 @@ that all of them see the same files with the same contents.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from roberta_hub.errors import CheckpointError, RobertaHubError
 from roberta_hub.files import MAX_JSON_BYTES, check_regular, parse_json, read_bytes, too_large
 
 __all__ = ["Folder"]
+_OF_A_MODEL = re.compile(r"\.(?:json|safetensors|bin|txt|model)$|^model\.pt$")
+"""Names of a model's files; other checkpoints beside it may be links to what was cleared away."""
 
 
 class Folder:
@@ -111,6 +114,21 @@ class Folder:
         entry = entries.get(name)
         # Only a link needs another look at the disk.
         return entry is not None and (not entry.is_symlink() or os.path.exists(entry.path))
+
+    def check_links(self) -> None:
+        """Refuse a folder of which a file is lost: what is not there would be left out silently.
+
+        Raises:
+            CheckpointError: a link with a name that a model's files have leads to nothing.
+        """
+        for name, entry in sorted((self._listed() or {}).items()):
+            if _OF_A_MODEL.search(name) and entry.is_symlink() and not os.path.exists(entry.path):
+                raise CheckpointError(
+                    f"{entry.path} is a link to {os.readlink(entry.path)[:200]}, which is not "
+                    "there; fetch the model again, or copy it with what its links lead to (cp -rL)"
+                )
+            if name[:1].isdecimal() and entry.is_dir():  # a module of sentence-transformers
+                self.folder(name).check_links()
 
     def is_file(self, name: str) -> bool:
         """Whether a regular file has this name, or a link to one."""

@@ -25,6 +25,7 @@ from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
     attention_view,
+    attributes,
     classify,
     embed,
     explain,
@@ -49,7 +50,7 @@ from roberta_hub.inference.search import Hit
 from roberta_hub.inference.summary import model_facts, summary
 from roberta_hub.inference.tag import Span
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
-from roberta_hub.keywords import checks_keywords, unknown_attribute
+from roberta_hub.keywords import check_assigned, checks_keywords, unknown_attribute
 from roberta_hub.model.known_head import known_head
 from roberta_hub.model.packing import check_tokens
 from roberta_hub.model.placement import moved
@@ -171,7 +172,8 @@ class RobertaHubInterface(nn.Module):
         task: holds `source_dictionary`, `label_dictionary` and `mask_idx`.
         bpe: turns text into ids and back, as str: `encode(str) -> str`, `decode(str) -> str`.
         cfg: what was given to the constructor.
-        labels: class names of each head, where known.
+        labels: class names of each head, where known; checked when they are set. A list is that of
+            the default head, or of the only one.
         default_head: the head that a verb uses by default, where several would do: the one that the
             model was trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
@@ -255,14 +257,18 @@ class RobertaHubInterface(nn.Module):
         self.cfg = cfg
         self.task = task
         self.model = model
-        self.labels = {head: check_labels(head, names) for head, names in (labels or {}).items()}
+        named = {head: check_labels(head, names) for head, names in (labels or {}).items()}
+        self.labels: dict[str, tuple[str, ...]] = attributes.entries("labels", named, model)
         self.default_head = default_head
-        self.inputs = dict(inputs or {})
-        self.kinds = {head: own.kind for head, own in heads.items() if own.kind}
-        self.thresholds = {head: own.thresholds for head, own in heads.items() if own.thresholds}
-        self.word_rules: dict[str, WordRule] = {
-            head: own.words for head, own in heads.items() if own.words != "words"
-        }
+        self.inputs: dict[str, Inputs] = attributes.entries("inputs", inputs or {}, model)
+        kinds = {head: own.kind for head, own in heads.items() if own.kind}
+        self.kinds: dict[str, HeadKind] = attributes.entries("kinds", kinds, model)
+        least = {head: own.thresholds for head, own in heads.items() if own.thresholds}
+        self.thresholds: dict[str, tuple[float, ...]] = attributes.entries(
+            "thresholds", least, model
+        )
+        rules = {head: own.words for head, own in heads.items() if own.words != "words"}
+        self.word_rules: dict[str, WordRule] = attributes.entries("word_rules", rules, model)
         self.source = source
         self.family = family
         self.sentence = sentence
@@ -1918,7 +1924,20 @@ class RobertaHubInterface(nn.Module):
             except AttributeError:
                 if name.startswith("_"):
                     raise
+            if name in attributes.TAKEN:
+                return attributes.taken(self, name)
             raise unknown_attribute(type(self), name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Set an attribute, checked; refuse what would change nothing."""
+            if name in attributes.TAKEN:
+                attributes.take(self, name, value)
+                return
+            if not isinstance(value, (nn.Module, Tensor)):  # parts, which torch knows
+                check_assigned(self, name, attributes.OWN)
+            super().__setattr__(name, attributes.checked_attribute(self, name, value))
+            if name == "model":
+                attributes.follow_model(self)
 
         def __call__(self, *args: object, **keywords: object) -> NoReturn:
             """Refuse the call: texts need a verb, and ids a method of their own."""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names
-from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS
+from roberta_hub.other_names import (
+    CALLS,
+    FITTERS,
+    FITTING,
+    KEYWORDS,
+    LOADING,
+    METHODS,
+    OF_SENTENCE,
+    READ_ONLY,
+)
 
 Class = TypeVar("Class", bound=type)
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -92,10 +102,98 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
     """
     known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
     near = close_names(name, known, 0.7)
-    advice = METHODS.get(name) or (
+    advice = _elsewhere(owner, name) or (
         f"did you mean {near}?" if near else "help(...) lists what it has"
     )
     return UnknownAttributeError(f"a {owner.__name__} has no {short_repr(name)}; {advice}")
+
+
+def check_assigned(thing: object, name: str, ours: Iterable[str]) -> None:
+    """Refuse to set an attribute that other libraries have, or that is nearly one of ours.
+
+    It would change nothing. What is there can be set, and so can names of the caller's own.
+
+    Args:
+        thing: of which it is set.
+        name: of the attribute.
+        ours: names of attributes that are set here.
+
+    Raises:
+        UnknownAttributeError: another library's, nearly ours, or one that is only read.
+    """
+    owner = type(thing)
+    there = inspect.getattr_static(owner, name, None)
+    if isinstance(there, property) and there.fset is None:
+        advice = READ_ONLY.get(name, "it follows from what the object holds")
+        raise UnknownAttributeError(f"{name} of a {owner.__name__} cannot be set; {advice}")
+    if name.startswith("_") or there is not None or name in vars(thing) or name in ours:
+        return
+    advice = _elsewhere(owner, name)
+    near = close_names(name, ours, 0.82) or close_names(name, _OTHERS, 0.9)
+    if not advice and near:
+        advice = f"did you mean {near}?"
+    if advice:
+        raise UnknownAttributeError(f"a {owner.__name__} has no {short_repr(name)}; {advice}")
+
+
+def frozen(how: str) -> Callable[[Class], Class]:
+    """Make a frozen dataclass say how another one is had, where a field of it is set.
+
+    Args:
+        how: what sets another one.
+    """
+
+    def refuse(self: object, name: str, value: object) -> None:
+        owner, names = type(self), [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        if name not in names:
+            advice = _elsewhere(owner, name) or f"it has {', '.join(names)}"
+            raise UnknownAttributeError(f"a {owner.__name__} has no {short_repr(name)}; {advice}")
+        raise UnknownAttributeError(f"{name} of a {owner.__name__} cannot be set; {how}")
+
+    def refusing(cls: Class) -> Class:
+        cls.__setattr__ = refuse  # type: ignore[assignment, method-assign]
+        return cls
+
+    return refusing
+
+
+_OTHERS = {*METHODS, *OF_SENTENCE}
+"""Attributes of other libraries, of which some are misspelt."""
+
+
+def _elsewhere(owner: type, name: str) -> str:
+    """Say what does the work of another library's attribute, or of a call's argument; "": none."""
+    if owner.__name__ in FITTERS and name in FITTING:
+        return _renamed(*FITTING[name])
+    if name in OF_SENTENCE:
+        return f"roberta.{name} is set for embed"
+    if found := METHODS.get(name) or LOADING.get(name):
+        return found
+    ours, means = KEYWORDS.get(name, ("", ""))
+    if ours or means:
+        return f"the call of a verb takes {_renamed(ours, means)[4:]}" if ours else means
+    if verb := _options_of(owner).get(name):
+        return f"it goes into a call: {verb}(..., {name}=...)"
+    return ""
+
+
+def _renamed(ours: str, means: str) -> str:
+    """Say which of our keywords it is, and what to know of it."""
+    return means if not ours else f"say {ours}=" + (f": {means}" if means else "")
+
+
+@functools.cache
+def _options_of(owner: type) -> Mapping[str, str]:
+    """Return the options of a class's methods, each with a method that takes it."""
+    found: dict[str, str] = {}
+    for name, method in vars(owner).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            parameters = inspect.signature(method).parameters.values()
+            kinds = {p.kind for p in parameters}
+            options = OPTIONS if inspect.Parameter.VAR_KEYWORD in kinds else set()
+            own = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+            found = dict.fromkeys(own | options, name) | found
+    return found
 
 
 OPTIONS = {"batch_tokens", "progress", "truncate", "stride"}
@@ -119,7 +217,7 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     others = {**KEYWORDS, **FITTING} if verb in FITTERS else KEYWORDS
     ours, means = others.get(name, ("", ""))
     if ours in known:
-        advice = f"say {ours}=" + (f": {means}" if means else "")
+        advice = _renamed(ours, means)
     elif means and not ours:
         advice = means
     else:

@@ -71,6 +71,7 @@ FITTING = {
     "model_name_or_path": ("model", ""),
     "n_epochs": ("epochs", ""),
     "n_iter": ("epochs", "how often each row is seen"),
+    "n_jobs": ("", "torch.set_num_threads says how many cores work"),
     "n_trials": ("trials", ""),
     "nb_epoch": ("epochs", ""),
     "num_epochs": ("epochs", ""),
@@ -87,10 +88,16 @@ FITTING = {
     "test_size": ("valid", "the share of rows to hold out"),
     "text_column": ("text", ""),
     "texts": ("text", "the name of the column; " + _APART),
+    "threshold": (
+        "",
+        "a threshold for each label is chosen; thresholds[head] = [...] of the model sets others",
+    ),
     "train_dataset": ("table", ""),
     "train_size": ("valid", "the share of rows to hold out, 1 less the share to learn"),
     "val_size": ("valid", "the share of rows to hold out"),
     "validation_split": ("valid", "the share of rows to hold out"),
+    "verbose": ("progress", ""),
+    "warm_start": ("", "model= names the model to begin with"),
     "y": ("table", _APART),
 }
 """Keywords of scikit-learn, transformers, Keras and others to train, each with `fit`'s own."""
@@ -128,11 +135,20 @@ LOADING = {
 """Keywords of transformers' `from_pretrained`, each with what to do instead."""
 
 METHODS = {
+    "activation_fn": "roberta.kinds[head] says whether a head's labels exclude each other",
+    "add_prefix_space": "a vocabulary has its own rule for the beginning of a text",
+    "additional_special_tokens": "add_tokens([...]) adds words of your own",
     "batch_decode": "decode(ids) gives the text of ids",
     "batch_encode_plus": "encode_batch(texts) gives the ids of each text",
+    "bos_token": "tokenizer.layout has the special ids",
+    "chat_template": "RoBERTa reads text and writes none",
+    "classes_": "head_labels(head) names the classes",
+    "cls_token": "tokenizer.layout has the special ids",
     "config": "roberta.cfg has the configuration",
     "convert_ids_to_tokens": "tokenizer.pieces(ids) gives the piece of each id",
     "convert_tokens_to_ids": "encode(text) gives ids",
+    "do_lower_case": "a vocabulary has its own rule for lower case",
+    "dtype": "load_model(..., dtype=...) or .to(dtype) changes that of the weights",
     "embed_documents": "embed(texts) gives a vector of each",
     "embed_query": "embed(text) gives its vector",
     "embeddings": "embed(texts) gives a vector of each",
@@ -140,35 +156,75 @@ METHODS = {
     "encode_multi_process": "embed(texts) takes any number of texts",
     "encode_plus": "encode(text) gives ids, encode_batch(texts) of many texts",
     "encode_query": "embed(texts, prompt_name='query') gives vectors, and search uses the prompts",
+    "eos_token": "tokenizer.layout has the special ids",
     "finetune": "roberta_hub.fit(table) trains a classifier of your own",
     "fit": "roberta_hub.fit(table) trains a classifier of your own",
     "fit_transform": "embed(texts) gives vectors, for scikit-learn too",
     "forward": "verbs take texts, and extract_features(ids) takes ids",
     "from_pretrained": "roberta_hub.load_model(name or path) loads",
     "generate": "RoBERTa reads text and writes none; fill_mask finds words for <mask>",
+    "generation_config": "RoBERTa reads text and writes none",
     "get_sentence_embedding_dimension": "embed(text) has that length",
     "hidden_states": "features(texts, layer=...) gives them",
     "id2label": "head_labels(head) names the classes",
     "last_hidden_state": "features(texts) gives it, for each text without padding",
     "mask_token": "write <mask> in the text",
-    "max_seq_length": "max_positions is the longest input in tokens",
+    "max_len": "truncate=True in a call cuts long texts",
+    "max_length": "truncate=True in a call cuts long texts; roberta.max_seq_length limits those "
+    "of embed",
+    "model_body": "roberta.model has the layers",
+    "model_head": "roberta.model.classification_heads has the heads",
+    "model_max_length": "roberta.tokenizer.model_max_length limits every text, "
+    "roberta.max_seq_length those of embed",
+    "multi_label_threshold": "roberta.thresholds[head] = [...] sets a number for each label",
+    "multi_target_strategy": "roberta.kinds[head] = 'multi_label' says that a text may have "
+    "several labels",
+    "name_or_path": "roberta.source says where the weights came from",
     "ner": "tag(texts) finds names",
     "num_labels": "head_labels(head) names the classes",
     "pad": "roberta_hub.collate_tokens pads ids to a batch",
+    "pad_token": "tokenizer.layout has the special ids",
+    "padding_side": "nothing is padded here; roberta_hub.collate_tokens(ids, left_pad=True) pads "
+    "ids on the left",
     "pipeline": "each task is a verb: classify, zero_shot, fill_mask, tag, answer, embed",
     "pooler_output": "features(texts, pooling='pooler') gives it",
+    "problem_type": "roberta.kinds[head] = 'multi_label', 'single_label' or 'regression' says it",
     "push_to_hub": "save(directory, 'huggingface') writes a folder that `hf upload` takes",
     "question_answering": "answer(question, context) is the verb",
     "rerank": "rank(query, texts) orders texts by a cross-encoder",
     "save_pretrained": "save(directory, 'huggingface') writes what transformers reads",
     "sentiment": "classify(texts) asks a head, zero_shot(texts, labels) none of its own",
+    "sep_token": "tokenizer.layout has the special ids",
     "summarize": "RoBERTa reads text and writes none",
+    "temperature": "fit measures it, and multiplies it into the head",
+    "threshold": "roberta.thresholds[head] = [...] sets a number for each label",
     "transform": "embed(texts) gives vectors, for scikit-learn too",
     "translate": "RoBERTa reads text and writes none",
+    "truncation_side": "roberta.tokenizer.truncation_side says which end truncate=True cuts",
+    "unk_token": "tokenizer.layout has the special ids",
     "vocab": "task.source_dictionary has the symbols",
     "vocab_size": "len(roberta.tokenizer) counts the symbols",
 }
-"""Methods and attributes of transformers' and sentence-transformers' objects, each with ours."""
+"""Methods and attributes of transformers', sentence-transformers' and SetFit's objects, each with
+ours: what is said where one is asked for, or assigned."""
+
+OF_SENTENCE = {
+    "default_prompt_name": "default_prompt",
+    "max_seq_length": "max_length",
+    "normalize_embeddings": "normalize",
+    "pooling_mode": "pooling",
+    "prompts": "prompts",
+    "similarity_fn_name": "similarity",
+    "truncate_dim": "truncate_dim",
+}
+"""Attributes of a `SentenceTransformer`, each with the field of `SentenceSettings` that it is."""
+
+READ_ONLY = {
+    "args": "load_model takes fairseq's arguments as keywords",
+    "device": "roberta.to(device) moves the model",
+    "max_positions": "roberta.tokenizer.model_max_length = N limits every text",
+}
+"""Attributes of a model that cannot be assigned, each with what does it."""
 
 CLASSES = {
     "AutoModel": "load_model(name or path) loads a model with all its heads",

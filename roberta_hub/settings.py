@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from roberta_hub.arguments import kind_of, one_of, short_repr, text_of
 from roberta_hub.errors import InputError, InputTypeError, Remedy, UnknownNameError
+from roberta_hub.keywords import frozen
 
 HeadPooling = Literal["cls", "mean"]
 """What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
@@ -59,6 +60,7 @@ MAX_FACTOR = 1000
 # ---- heads ----
 
 
+@frozen("dataclasses.replace(settings, ...) makes another")
 @dataclass(frozen=True, kw_only=True)
 class HeadSettings:
     """How a head reads a text, and what its outputs mean.
@@ -291,6 +293,7 @@ class SentenceLayer:
         return f"dense ({self.activation}{', residual' * self.residual})"
 
 
+@frozen("roberta.sentence = dataclasses.replace(roberta.sentence, ...) sets others")
 @dataclass(frozen=True, kw_only=True)
 class SentenceSettings:
     """How a sentence encoder makes one vector of a text (Reimers and Gurevych 2019).
@@ -498,6 +501,9 @@ def _listed(names: object) -> str:
 # ---- zero_shot ----
 
 
+@frozen(
+    "roberta.zero_shot_settings = dataclasses.replace(roberta.zero_shot_settings, ...) sets others"
+)
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotSettings:
     """How a model labels best, and the constants that turn its scores into probabilities.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 import warnings
@@ -45,6 +46,35 @@ def without_secrets(url: object) -> str:
     """
     hidden = re.sub(r"^([a-z][\w+.-]*://)?.*@", r"\1***@", clean(url), flags=re.IGNORECASE)
     return re.sub(r"\?.*", "?***", hidden)
+
+
+URL_VARIABLES = (
+    "ROBERTA_HUB_MIRROR",
+    "HF_ENDPOINT",
+    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
+)
+"""Variables of the environment that hold a URL, perhaps with a password."""
+_USER = re.compile(r"([a-z][\w+.-]+:/+)[^\s<>]*@", re.IGNORECASE)
+_QUERY = re.compile(
+    r"([a-z][\w+.-]+:/+[^\s?'\"<>]*|url: [^\s?]*)\?[^\s'\"<>)\]]*[^\s'\"<>)\]:;,.]", re.IGNORECASE
+)
+"""The query of a URL, and that of urllib3's "with url: /path?query"."""
+
+
+def without_secrets_in(text: str) -> str:
+    """Hide users, passwords and queries of all URLs in a sentence, and those of the environment.
+
+    Example:
+        >>> without_secrets_in("'https://me:word@host/a?key=1' answered 500")
+        "'https://***@host/a?***' answered 500"
+    """
+    if "@" not in text and "?" not in text:
+        return text
+    for name in URL_VARIABLES:
+        value = os.environ.get(name, "")
+        if value in text and (hidden := without_secrets(value)) != value:
+            text = text.replace(value, hidden)
+    return _QUERY.sub(r"\1?***", _USER.sub(r"\1***@", text))
 
 
 def progress_bar(

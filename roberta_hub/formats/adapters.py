@@ -127,7 +127,7 @@ def base_of(folder: Folder) -> tuple[str, str | None]:
         raise no_base(folder, f"{ADAPTER} names no base")
     if not isinstance(revision, str | None):
         raise no_base(folder, f"the base is {brief(base)} at the revision {brief(revision)}")
-    return base, None if revision == "main" or Path(base).is_dir() else revision
+    return base, None if revision == "main" or os.path.isdir(base) else revision
 
 
 def lone_base(folder: Folder) -> tuple[str, str | None] | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -20,38 +20,82 @@ from roberta_hub.folder import Folder
 
 PEFT_PREFIX = "base_model.model."
 """How peft's names of a model's tensors begin."""
-_KNOWN = {
-    "peft_type",
-    "r",
-    "lora_alpha",
-    "use_rslora",
-    "rank_pattern",
-    "alpha_pattern",
-    "bias",
-    "init_lora_weights",
-    "task_type",
-    "auto_mapping",
-    "base_model_name_or_path",
-    "revision",
+MAX_RANK = 100_000
+"""Largest rank: more is a damaged file, and no matrix of a model has so many rows."""
+MAX_ALPHA = 1_000_000
+"""Largest numerator of a scaling, which is 1 or 2 times the rank: more overflows in float32."""
+_Form: TypeAlias = tuple[Callable[[Any], bool], str]
+"""Whether a value can be a field's, and what one is, in words."""
+
+
+def _is_rank(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MAX_RANK
+
+
+def _is_alpha(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value <= MAX_ALPHA
+
+
+def _is_names(value: Any) -> bool:
+    return type(value) is str or (type(value) is list and all(type(n) is str for n in value))
+
+
+def _is_numbers(value: Any) -> bool:
+    return type(value) is int or (type(value) is list and all(type(n) is int for n in value))
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def _of_type(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
+
+
+def _by_module(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: type(value) is dict and all(map(fits, value.values()))
+
+
+_SWITCH: _Form = (_of_type(bool), "true or false")
+_TEXT: _Form = (_of_type(str), "text")
+_OBJECT: _Form = (_of_type(dict), "an object")
+_NAMES: _Form = (_is_names, "a name, or a list of names")
+_RANK: _Form = (_is_rank, f"a whole number from 1 to {MAX_RANK:,}")
+_ALPHA: _Form = (_is_alpha, f"a number above 0, at most {MAX_ALPHA:,}")
+_HONOURED: dict[str, _Form] = {
+    "peft_type": _TEXT,
+    "r": _RANK,
+    "lora_alpha": _ALPHA,
+    "use_rslora": _SWITCH,
+    "rank_pattern": (_by_module(_is_rank), f"an object with {_RANK[1]} for each module"),
+    "alpha_pattern": (_by_module(_is_alpha), f"an object with {_ALPHA[1]}, for each module"),
+    "bias": _TEXT,
+    "init_lora_weights": (_of_type(bool, str), "true, false or text"),
+    "task_type": _TEXT,
+    "auto_mapping": _OBJECT,
+    "base_model_name_or_path": _TEXT,
+    "revision": _TEXT,
 }
-"""Keys of adapter_config.json that are honoured here, by their values."""
-_NO_EFFECT = {
-    "fan_in_fan_out",  # peft takes it for a Linear as False, and ours all are
-    "target_modules",  # the tensors say which
-    "exclude_modules",
-    "layers_to_transform",
-    "layers_pattern",
-    "modules_to_save",
-    "lora_dropout",
-    "inference_mode",
-    "peft_version",
-    "megatron_core",
-    "qalora_group_size",
-    "ensure_weight_tying",
-    "runtime_config",
-    "eva_config",
+"""Keys of adapter_config.json that are honoured here, each with what its value is."""
+_NO_EFFECT: dict[str, _Form] = {
+    "fan_in_fan_out": _SWITCH,  # peft takes it for a Linear as False, and ours all are
+    "target_modules": _NAMES,  # the tensors say which
+    "exclude_modules": _NAMES,
+    "layers_to_transform": (_is_numbers, "a whole number, or a list of them"),
+    "layers_pattern": _NAMES,
+    "modules_to_save": _NAMES,
+    "lora_dropout": (_is_share, "a number from 0 to 1"),
+    "inference_mode": _SWITCH,
+    "peft_version": _TEXT,
+    "megatron_core": _TEXT,
+    "qalora_group_size": (_of_type(int), "a whole number"),
+    "ensure_weight_tying": _SWITCH,
+    "runtime_config": _OBJECT,
+    "eva_config": _OBJECT,
 }
 """Keys that change nothing of what a trained adapter computes; every other one must be empty."""
+_NEEDED = ("r", "lora_alpha")
+"""Keys that cannot be null."""
 _PLAIN_STARTS = (None, True, False, "gaussian", "eva", "orthogonal")
 """Values of init_lora_weights with which the base stays as it is; with others peft changes it."""
 _SUFFIXES = {
@@ -162,6 +206,7 @@ def make_adapter(
         CheckpointError: it is of another type, or has a key that makes another sum; the message
             names it.
     """
+    _check_values(about, source)
     _check_about(about, source)
     adapter = Adapter(source, about)
     if named:
@@ -214,6 +259,19 @@ _MERGE = Remedy(
 )
 
 
+def _check_values(about: Mapping[str, Any], source: str) -> None:
+    """Refuse a value that cannot be a field's, whether or not a module asks for it."""
+    for key, (fits, form) in {**_HONOURED, **_NO_EFFECT}.items():
+        value = about.get(key)
+        if value is None and not (key in _NEEDED and key in about):
+            continue
+        if not fits(value):
+            raise CheckpointError(
+                f"{source}/{ADAPTER}: {key} of the adapter is {brief(value)}, must be {form}; "
+                "fetch it again, or correct the file"
+            )
+
+
 def _check_about(about: Mapping[str, Any], source: str) -> None:
     """Refuse what is no plain LoRA, by its key."""
     problem = None
@@ -226,7 +284,7 @@ def _check_about(about: Mapping[str, Any], source: str) -> None:
     elif (task := about.get("task_type")) is not None and task not in _SUFFIXES:
         problem = f"task_type is {brief(task)}, and encoders are made for {', '.join(_SUFFIXES)}"
     for key, value in about.items():
-        if problem is None and key not in _KNOWN | _NO_EFFECT and value:
+        if problem is None and value and not (key in _HONOURED or key in _NO_EFFECT):
             problem = f"{key} is {brief(value)}, which is no plain LoRA"
     if problem is not None:
         raise CheckpointError(f"{source}/{ADAPTER}: {problem}", remedy=_MERGE)
@@ -236,12 +294,12 @@ def scaling(about: Mapping[str, Any], module: str, source: str) -> tuple[int, fl
     """Return the rank of a module's matrices, and the factor of their product.
 
     Args:
-        about: the content of adapter_config.json.
+        about: the content of adapter_config.json, checked.
         module: its name in the base.
         source: for messages.
 
     Raises:
-        CheckpointError: a number is missing, or a pattern is no name.
+        CheckpointError: a pattern is no name.
 
     Example:
         >>> about = {"r": 4, "lora_alpha": 8, "alpha_pattern": {"query": 16}}
@@ -253,19 +311,14 @@ def scaling(about: Mapping[str, Any], module: str, source: str) -> tuple[int, fl
     found = []
     for key, pattern in (("r", "rank_pattern"), ("lora_alpha", "alpha_pattern")):
         value = _of_pattern(about.get(pattern) or {}, pattern, module, source)
-        value = about.get(key, 8) if value is None else value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise CheckpointError(f"{source}/{ADAPTER}: {key} of {module} is {brief(value)}")
-        found.append(value)
+        found.append(about.get(key, 8) if value is None else value)
     rank, alpha = found
     root = bool(about.get("use_rslora"))
-    return int(rank), float(alpha / (math.sqrt(rank) if root else rank))
+    return rank, float(alpha / (math.sqrt(rank) if root else rank))
 
 
-def _of_pattern(table: object, name: str, module: str, source: str) -> Any:
+def _of_pattern(table: Mapping[str, Any], name: str, module: str, source: str) -> Any:
     """Return what a pattern says of a module: a name, or the end of one; None: nothing."""
-    if not isinstance(table, Mapping):
-        raise CheckpointError(f"{source}/{ADAPTER}: {name} is {brief(table)}, not an object")
     for key, value in table.items():
         plain = key.replace("\\.", ".")
         if not _PATTERN.fullmatch(key) or "\\" in plain:

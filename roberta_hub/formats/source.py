@@ -316,6 +316,7 @@ def resolve(path: Path | Folder, checkpoint_file: str | None = None) -> Checkpoi
     """
     if isinstance(path, Folder) or path.is_dir():
         folder = path if isinstance(path, Folder) else Folder(path)
+        folder.check_links()
         if checkpoint_file is None:
             return _in_folder(folder)
         return _of_file(_named(folder, checkpoint_file), folder)

@@ -61,11 +61,9 @@ def embed(
         InputError: `truncate_dim` is more than a vector has; the settings name a pooler or layers
             that the model lacks; or of a text nothing is left but the prompt, which is not pooled.
     """
-    layers = layers_of(runner.model, settings.layers)
-    width = width_after(layers, runner.width * len(settings.pooling))
+    width = vector_width(runner, settings)
     if truncate_dim is not None:
-        hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
-        width = whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
+        width = kept_of(width, truncate_dim)
     if settings.lower_case:
         runner = dataclasses.replace(runner, tokenizer=runner.tokenizer.in_lowercase)
     if prompt:
@@ -75,6 +73,22 @@ def embed(
     vectors = embed_windows(runner, windows, settings, skip=skip, width=width)
     kept = settings.truncate_dim if truncate_dim is None else None  # the caller's counts
     return vectors[:, :kept][which]
+
+
+def kept_of(width: int, truncate_dim: object) -> int:
+    """Return how many numbers of vectors of a width are kept.
+
+    Raises:
+        InputError: no number of 1 to the width.
+    """
+    hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
+    return whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
+
+
+def vector_width(runner: Runner, settings: SentenceSettings) -> int:
+    """Return how many numbers a model's whole vectors have."""
+    layers = layers_of(runner.model, settings.layers)
+    return width_after(layers, runner.width * len(settings.pooling))
 
 
 def embed_windows(

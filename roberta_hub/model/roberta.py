@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,7 @@ from roberta_hub.config import (
     check_head_name,
 )
 from roberta_hub.errors import InputError, InputTypeError
+from roberta_hub.keywords import check_assigned
 from roberta_hub.model.encoder import TransformerEncoder
 from roberta_hub.model.heads import (
     ClassificationHead,
@@ -178,6 +179,14 @@ class Roberta(nn.Module):
         self.replaced_head: ReplacedTokenHead | None = None
         self.sentence_layers: nn.ModuleList | None = None
         self.init_weights()
+
+    if not TYPE_CHECKING:  # a type checker sees the class as it is
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Set an attribute; refuse what would change nothing, as an interface does."""
+            if not isinstance(value, (nn.Module, Tensor)):
+                check_assigned(self, name, ("config",))
+            super().__setattr__(name, value)
 
     @property
     def transformer(self) -> TransformerEncoder:

@@ -23,7 +23,7 @@ from roberta_hub.text.added import (
     is_generic,
 )
 from roberta_hub.text.dictionary import Dictionary
-from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.layout import LEAST_LENGTH, SequenceLayout
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer_json import (
     MODELS,
@@ -36,8 +36,6 @@ from roberta_hub.text.tokenizer_json import (
 FoundTokenizer: TypeAlias = tuple[SubwordTokenizer, Dictionary, SequenceLayout]
 """What a tokenizer is made of."""
 
-LEAST_LENGTH = 3
-"""Fewest tokens that `model_max_length` can allow: one, and the two around it."""
 LAYOUT = "layout"
 """The setting that says how sentences are joined, where the vocabulary does not."""
 BYTE_LEVEL, WORDPIECE, UNIGRAM = "byte-level BPE", "WordPiece", "SentencePiece"

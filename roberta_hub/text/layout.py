@@ -20,6 +20,8 @@ from roberta_hub.text.dictionary import MASK, Dictionary
 
 FIRST_PIECE = 1
 """Position of a sequence's first piece, after `bos`."""
+LEAST_LENGTH = 3
+"""Fewest tokens that `model_max_length` can allow: one, and the two around it."""
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,28 @@ import functools
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import switch
-from roberta_hub.errors import InputError, InputTypeError, VocabularyError
-from roberta_hub.keywords import unknown_attribute
+from roberta_hub.arguments import one_of, switch, whole_number
+from roberta_hub.errors import InputError, InputTypeError, UnknownAttributeError, VocabularyError
+from roberta_hub.keywords import check_assigned, unknown_attribute
+from roberta_hub.settings import MAX_LENGTH
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
-from roberta_hub.text.layout import SequenceLayout
+from roberta_hub.text.layout import LEAST_LENGTH, SequenceLayout
 from roberta_hub.text.lowercase import in_lowercase
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
 from roberta_hub.text.with_added import WithAddedTokens
+
+_PARTS = ("engine", "dictionary", "layout")
+"""What a tokenizer's tables are made of."""
 
 
 class Tokenizer:
@@ -49,12 +54,15 @@ class Tokenizer:
         'Hello world!'
     """
 
+    engine: SubwordTokenizer
+    dictionary: Dictionary
+    layout: SequenceLayout
+
     def __init__(
         self, engine: SubwordTokenizer, dictionary: Dictionary, layout: SequenceLayout | None = None
     ) -> None:
-        self.engine = engine
-        self.dictionary = dictionary
-        self.layout = layout = SequenceLayout.of(dictionary) if layout is None else layout
+        layout = SequenceLayout.of(dictionary) if layout is None else layout
+        vars(self).update(engine=engine, dictionary=dictionary, layout=layout)
         # Sequences are put together in the engine's numbers, and then translated all at once.
         self._sequences = Sequences(engine, layout.separators)
         known, table = dictionary.indices, [layout.unk] * engine.size
@@ -76,6 +84,16 @@ class Tokenizer:
                 raise AttributeError(f"a Tokenizer has no {name!r}")
             raise unknown_attribute(type(self), name)
 
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse what would change nothing: names of other libraries, and what ids rest on."""
+            if name in _PARTS:
+                raise UnknownAttributeError(
+                    f"{name} of a Tokenizer cannot be set; Tokenizer(engine, dictionary, layout) "
+                    "makes another, and roberta.bpe = ... gives a model another engine"
+                )
+            check_assigned(self, name, ())
+            super().__setattr__(name, value)
+
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
         """Refuse the call that transformers' tokenizers take."""
         raise InputTypeError(
@@ -85,6 +103,33 @@ class Tokenizer:
 
     def __len__(self) -> int:
         return len(self.dictionary)
+
+    @property
+    def model_max_length(self) -> int | None:
+        """Most tokens of a text; None: as many as the model takes. It can be set."""
+        return self.layout.max_length
+
+    @model_max_length.setter
+    def model_max_length(self, length: int | None) -> None:
+        if length is not None:
+            length = whole_number("model_max_length", length, LEAST_LENGTH)
+        unlimited = length is None or length > MAX_LENGTH  # transformers writes 1e30
+        self._lay_out(replace(self.layout, max_length=None if unlimited else length))
+
+    @property
+    def truncation_side(self) -> str:
+        """The end of a text that `truncate=True` removes, "right" or "left"; it can be set."""
+        return self.layout.truncation_side
+
+    @truncation_side.setter
+    def truncation_side(self, side: Literal["left", "right"]) -> None:
+        one_of("truncation_side", side, ("left", "right"))
+        self._lay_out(replace(self.layout, truncation_side=side))
+
+    def _lay_out(self, layout: SequenceLayout) -> None:
+        """Take another layout of the same ids."""
+        vars(self)["layout"] = layout
+        vars(self).pop("in_lowercase", None)
 
     @property
     def bos(self) -> int:

@@ -13,11 +13,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, get_type_hints
 
-from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
+from roberta_hub.errors import (
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    RobertaHubError,
+    UnknownNameError,
+)
 from roberta_hub.extras import install
 from roberta_hub.rows.tables import FORMATS, format_of
 from roberta_hub.terminal import clean
-from roberta_hub.train.limits import check, suggestion
+from roberta_hub.train.limits import check, check_references, suggestion
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -123,6 +129,8 @@ def compose(overrides: Sequence[str]) -> Config:
     with _composing:
         try:
             config = _composed(given)
+        except RobertaHubError:
+            raise
         except (HydraException, OmegaConfBaseException, TypeError, ValueError) as error:
             _explain(error, overrides)
     assert isinstance(config, Config)
@@ -181,6 +189,7 @@ def _composed(overrides: list[str]) -> object:
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             node = hydra_compose("config", overrides)
+        check_references(OmegaConf.to_container(node, resolve=False))
         return OmegaConf.to_object(node)
     finally:
         store.repo = repo

@@ -18,6 +18,7 @@ from typing import Any
 from roberta_hub.errors import InputError, MissingExtraError, UnknownNameError, close_names
 from roberta_hub.extras import install
 from roberta_hub.train.fairseq_program import is_hydra, split_program
+from roberta_hub.train.limits import check_references
 
 Settings = dict[str, Any]
 Given = Mapping[str, Any]
@@ -316,6 +317,7 @@ def _from_hydra(words: Sequence[str]) -> Settings:
         tree = OmegaConf.create(read or {})
         for key, value in added.items():
             OmegaConf.update(tree, key, yaml.load(value, yaml.BaseLoader))
+        check_references(OmegaConf.to_container(tree, resolve=False))
         found = OmegaConf.to_container(tree, resolve=True, throw_on_missing=False)
     except Exception as error:  # yaml's errors and omegaconf's have no base of their own
         raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
@@ -357,11 +359,7 @@ def _words_of_hydra(words: Sequence[str]) -> tuple[Path, dict[str, str]]:
 
 
 def _check_yaml(path: Path) -> None:
-    """Refuse what no recipe of fairseq's has: size, aliases that multiply, and resolvers.
-
-    A reference to another setting, `${optimization.lr}`, is followed. A resolver, `${oc.env:HOME}`,
-    would write what this machine keeps in its environment into the folder of a model.
-    """
+    """Refuse what no recipe of fairseq's has: size, and aliases that multiply."""
     import yaml
 
     if (size := os.path.getsize(path)) > YAML_LIMIT:
@@ -373,8 +371,6 @@ def _check_yaml(path: Path) -> None:
         raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
     if aliases:
         raise InputError(f"{path} has aliases of YAML (*name), which no recipe has; write them out")
-    if asked := re.search(r"\$\{\s*[\w.]+\s*:[^}]*\}?", text):
-        raise InputError(f"{path}: {asked[0]} is not resolved; write the value itself")
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -198,6 +199,36 @@ def _ranges(config: Config) -> None:
         )
     if not 0 <= config.seed <= MAX_SEED:
         raise InputError(f"seed is {_shown(config.seed)}, must lie in 0..{MAX_SEED}")
+
+
+_REFERENCE = re.compile(r"\$\{\s*(?:[\w.\[\]]+|now:[\w%:. -]+)\s*\}")
+"""Another setting, or the time of hydra's `${now:%Y}`: what is followed."""
+
+
+def check_references(value: object, where: str = "") -> None:
+    """Refuse resolvers in a tree of settings that is not resolved yet.
+
+    `${optimizer.lr}` is another setting. A resolver, as `${oc.env:HOME}` is, would write what this
+    machine keeps in its environment into the folder of a model. The tree is checked as it is read:
+    a file has many ways to write "$".
+
+    Args:
+        value: a setting, or a list or dict of settings.
+        where: its name, for the error.
+
+    Raises:
+        InputError: a value or a key that is resolved otherwise than by a name.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            check_references(key, where)
+            check_references(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            check_references(item, where)
+    elif isinstance(value, str) and "${" in _REFERENCE.sub("", value):
+        place = f"{clean(where)[:100]}: " if where else ""
+        raise InputError(f"{place}{_shown(value)} is not resolved; write the value itself")
 
 
 def read_options(

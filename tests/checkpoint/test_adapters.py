@@ -16,7 +16,7 @@ from small_models import assert_close
 from torch import Tensor
 
 from roberta_hub import RobertaHubInterface, load_model
-from roberta_hub.errors import CheckpointError
+from roberta_hub.errors import CheckpointError, RobertaHubError
 
 TEXT = "The dog is in the house."
 PREFIX = "base_model.model."
@@ -336,6 +336,42 @@ def test_what_is_no_plain_lora(changes: dict[str, Any], match: str | None, tmp_p
     with pytest.raises(CheckpointError, match=match):
         load_model(tmp_path / "adapter", adapter=True)
     assert load_model(tmp_path / "adapter", adapter=False)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("r", ("4.5", "4.0", '"4"', "true", "null", "-4", "NaN", "Infinity", "1e400", "[4]")),
+        ("lora_alpha", ('"12"', "true", "null", "-12", "0", "NaN", "1e400", "1e300", "9" * 400)),
+        ("use_rslora", ('"false"', "1", "[]")),
+        ("rank_pattern", ('{"no": 4.5}', '{"no": null}', '{"no": true}', "[4]", "0", '"query"')),
+        ("alpha_pattern", ('{"no": "4"}', '{"no": -1}', '{"no": [1]}', "[]", "false")),
+        ("bias", ('["none"]', "0", "false")),
+        ("task_type", ('["SEQ_CLS"]', '{"a": 1}', "5", '""')),
+        ("init_lora_weights", ('["gaussian"]', "1", "0")),
+        ("target_modules", ("[1, 2]", "5", '{"query": 1}', "[null]")),
+        ("modules_to_save", ("[5]", "true")),
+        ("layers_to_transform", ('["a"]', "1.5", "[true]")),
+        ("lora_dropout", ('"0.1"', "2", "-1", "NaN")),
+        ("fan_in_fan_out", ('"false"', "0")),
+        ("inference_mode", ("1",)),
+        ("auto_mapping", ("[]", '"a"')),
+        ("base_model_name_or_path", ("5", "[]", '"a\\u0000b"', '"' + "a" * 5000 + '"')),
+        ("revision", ("5", "[]")),
+    ],
+)
+def test_values_that_cannot_be(key: str, values: tuple[str, ...], tmp_path: Path):
+    """The file's own text: each is a sentence with the key, and none is merged as another."""
+    folder = tmp_path / "adapter"
+    write_adapter(folder, "bert", write_family("bert", tmp_path / "base"))
+    file = folder / "adapter_config.json"
+    about = json.loads(file.read_text())
+    for value in values:
+        file.write_text(json.dumps({**about, key: "HERE"}).replace('"HERE"', value))
+        with pytest.raises(RobertaHubError) as error:
+            load_model(folder, adapter=True)
+        named = key in ("base_model_name_or_path", "revision")
+        assert ("base" if named else f"{key} ") in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -256,11 +256,11 @@ def test_the_constructor_refuses_a_label_of_two_classes() -> None:
         small_roberta(heads={"mood": 3}, labels={"mood": ("good", "bad", "good")})
 
 
-def test_labels_that_were_made_equal_later_are_numbers(tuned: RobertaHubInterface) -> None:
-    tuned.labels["mood"] = ("good", "good")
-    (found,) = tuned.classify(["a"])
-    assert set(found.scores) == {"0", "1"}
-    assert sum(found.scores.values()) == pytest.approx(1)
+def test_labels_cannot_be_made_equal_later(tuned: RobertaHubInterface) -> None:
+    before = tuned.head_labels("mood")
+    with pytest.raises(InputError, match="label 'good' is twice"):
+        tuned.labels["mood"] = ("good", "good")
+    assert tuned.head_labels("mood") == before
 
 
 def test_the_earlier_name_own_head_warns(tuned: RobertaHubInterface) -> None:

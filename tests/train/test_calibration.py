@@ -9,10 +9,13 @@ import pytest
 import torch
 from small_models import assert_close
 from torch import Tensor
+from torch.profiler import profile
 
 from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.calibration import (
     LOG_TEMPERATURE_STD,
+    SHARED_THRESHOLD_ROWS,
+    _middle,
     choose_thresholds,
     cross_calibrated,
     fit_temperature,
@@ -186,3 +189,29 @@ def test_of_equal_ones_it_is_in_the_middle_and_as_good() -> None:
     chances = torch.tensor([[0.9], [0.6], [0.6], [0.3]], dtype=torch.float64)
     targets = torch.tensor([[1.0], [0.0], [0.0], [1.0]], dtype=torch.float64)
     assert micro_f1(chances, targets, choose_thresholds(chances, targets)) == pytest.approx(2 / 3)
+
+
+def test_they_take_less_memory_than_their_input() -> None:
+    """All labels at once took 43 times as much: 4 GB for 5,700 rows of 4,271 labels."""
+    chances = torch.rand(2000, 400)
+    targets = (torch.rand(2000, 400) < chances).float()
+    with profile(profile_memory=True) as seen:
+        choose_thresholds(chances, targets)
+    held, peak = 0, 0
+    for event in seen.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    assert 0 < peak < chances.nbytes
+
+
+def test_a_label_at_a_time_is_as_all_at_once() -> None:
+    chances, targets = rare(500, 3)
+    grid = torch.arange(1, 20).double() / 20
+    given = chances >= grid.view(-1, 1, 1)
+    right, answered, wanted = (given * targets).sum(1), given.sum(1), targets.sum(0)
+    share = SHARED_THRESHOLD_ROWS / len(targets)
+    top = 2 * (right + share * right.mean(1, keepdim=True))
+    found = top / (answered + wanted + share * (answered + wanted).mean(1, keepdim=True))
+    best = (found.amax(0) - found < 1e-9).t().tolist()
+    assert choose_thresholds(chances, targets) == tuple(_middle(grid.tolist(), own) for own in best)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,30 @@ def test_a_setting_that_is_no_text_has_its_type() -> None:
     assert compose(["finetune=rte", "task.options.truncate=true"]).task.options == {
         "truncate": True
     }
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "data.train='${oc.env:HOME}'",
+        "data.train=${oc.env:HOME}",
+        r"data.train=$\{oc.env\:HOME\}",
+        r"data.train='\${oc.env:HOME}'",
+        "data.columns={text: '${oc.decode:x}'}",
+        "data.columns.text='${oc.${task.head}:HOME}'",
+        "data.columns='${oc.env:HOME}'",
+        "task.options.beside=[{head: '${oc.env:HOME}'}]",
+        "seed=${oc.env:HOME}",
+        "output='${hydra:runtime.cwd}'",
+    ],
+)
+def test_no_setting_reads_the_environment(setting: str) -> None:
+    with pytest.raises(InputError) as error:
+        compose(["finetune=rte", "data.train=x.tsv", setting])
+    assert str(Path.home()) not in str(error.value)
+    assert "is not resolved; write the value itself" in str(error.value)
+
+
+def test_other_settings_and_the_time_are_followed() -> None:
+    config = compose(["finetune=rte", "data.train=x.tsv", "output='${task.name}/${now:%Y}'"])
+    assert re.fullmatch(r"classification/20\d\d", config.output)

@@ -234,11 +234,42 @@ def test_a_reference_in_a_yaml_is_followed_and_a_resolver_refused(tmp_path: Path
     written = YAML.replace("warmup_updates: 10000", "warmup_updates: '${optimization.max_update}'")
     (tmp_path / "base.yaml").write_text(written)
     assert composed(words)[0].optimizer.warmup_updates == 125_000
-    for secret in ("${oc.env:HOME}", "${ oc.decode: x}", "${a.${oc.env:HOME}}", "${mine:1}"):
-        (tmp_path / "base.yaml").write_text(YAML.replace("'???'", f"'{secret}'"))
+    for secret in SECRETS:
+        (tmp_path / "base.yaml").write_text(YAML.replace("'???'", secret))
         with pytest.raises(InputError, match="is not resolved; write the value itself") as error:
-            translate(shlex.split(words))
+            translate(shlex.split(words.removesuffix(" task.data=data-bin")))
         assert str(Path.home()) not in str(error.value)
+    (tmp_path / "base.yaml").write_text(YAML)
+    for secret in ("${oc.env:HOME}", "\\${oc.env:HOME}", "${${a}.env:HOME}"):
+        with pytest.raises(InputError, match="is not resolved; write the value itself"):
+            translate([*shlex.split(words)[:-1], f"task.data={secret}"])
+
+
+SECRETS = (
+    "'${oc.env:HOME}'",
+    "'${ oc.decode: x}'",
+    "'${oc.env:HOME,${task._name}}'",
+    "'${mine:1}'",
+    '"\\x24{oc.env:HOME}"',
+    '"\\u0024\\x7boc.env:HOME}"',
+    "'${oc.${task._name}:HOME}'",
+    "'${${task._name}.env:HOME}'",
+    "'a \\${oc.env:HOME}'",
+    "['${oc.env:HOME}']",
+    "{a: '${oc.env:HOME}'}",
+    "{'${oc.env:HOME}': a}",
+)
+"""Values of a yaml file that ask for what is no setting."""
+
+
+def test_no_two_steps_make_a_resolver(tmp_path: Path) -> None:
+    """A dollar from one setting, and what follows it from another."""
+    written = YAML.replace("'???'", "'${common.log_format}{oc.env:HOME}'")
+    written = written.replace("log_format: json", "log_format: '$'")
+    (tmp_path / "base.yaml").write_text(written)
+    words = f"fairseq-hydra-train --config-dir {tmp_path} --config-name base"
+    with pytest.raises(InputError, match="is not resolved; write the value itself"):
+        composed(words)
 
 
 def test_a_yaml_that_grows_is_refused(tmp_path: Path) -> None:

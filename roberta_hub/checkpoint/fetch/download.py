@@ -57,6 +57,7 @@ from roberta_hub.checkpoint.fetch.records import (
 from roberta_hub.checkpoint.safetensors import read_safetensors
 from roberta_hub.errors import CheckpointError, DownloadError, Remedy, RobertaHubError
 from roberta_hub.folder import Folder
+from roberta_hub.terminal import without_secrets
 
 OFFLINE_ENV = "ROBERTA_HUB_OFFLINE"
 """Set to 1: no socket is opened, what is not in a cache is an error."""
@@ -118,7 +119,7 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
         publish(
             delivery.folder,
             target,
-            source=delivery.source,
+            source=without_secrets(delivery.source),
             archive_sha256=delivery.archive.sha256 if delivery.archive else None,
             archive_size=delivery.archive.size if delivery.archive else None,
             files=delivery.files,

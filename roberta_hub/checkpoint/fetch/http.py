@@ -19,9 +19,9 @@ from urllib.parse import urljoin, urlsplit
 
 from roberta_hub.checkpoint.fetch.archive import CHUNK_BYTES, MAX_ARCHIVE_BYTES
 from roberta_hub.checkpoint.fetch.cache import check_room
-from roberta_hub.errors import DownloadError
+from roberta_hub.errors import DownloadError, harmless
 from roberta_hub.files import flush
-from roberta_hub.terminal import progress_bar
+from roberta_hub.terminal import progress_bar, without_secrets, without_secrets_in
 
 if TYPE_CHECKING:
     import requests
@@ -209,7 +209,7 @@ def _attempt(session: requests.Session, partial: _Partial, label: str | None, co
                 )
                 raise _TransientError(
                     f"the connection broke after {got} bytes ({error})"
-                ) from error
+                ) from harmless(error)
     if total is not None and partial.received != total:
         raise _TransientError(f"{partial.received:,} of {total:,} bytes arrived")
 
@@ -236,17 +236,19 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
             raise DownloadError(
                 f"{url}: the server's certificate was not accepted ({error}). Behind a company "
                 f"proxy, set REQUESTS_CA_BUNDLE to its certificate, {MANUAL_REMEDY}"
-            ) from error
+            ) from harmless(error)
         except (requests.ConnectionError, requests.Timeout) as error:
             reason = _unreachable(error)
             if reason is None or partial.received:  # whoever sent something may come back
-                raise _TransientError(str(error)) from error
+                raise _TransientError(without_secrets_in(str(error))) from harmless(error)
             proxy = isinstance(error, requests.exceptions.ProxyError)
             host = "the proxy (HTTPS_PROXY, HTTP_PROXY)" if proxy else urlsplit(url).hostname
             raise UnreachableError(str(host), reason) from None
         # ValueError: requests looks at a redirect's address even if it is not to follow it.
         except (requests.RequestException, ValueError) as error:
-            raise DownloadError(f"{url}: {error}. Check {MIRROR_ENV}, {MANUAL_REMEDY}") from error
+            raise DownloadError(
+                f"{url}: {error}. Check {MIRROR_ENV}, {MANUAL_REMEDY}"
+            ) from harmless(error)
         if not response.is_redirect:
             _require_body(response, url, ranged=partial.continues)
             return response
@@ -290,7 +292,9 @@ def safe_url(location: str, origin: str) -> str:
         url = requests.Request("GET", urljoin(origin, location)).prepare().url or ""
         _check_address(url, origin)
     except ValueError as error:  # of requests and urllib3 too
-        raise DownloadError(f"{origin} leads to {location!r}, not a URL ({error})") from error
+        raise DownloadError(f"{origin} leads to {location!r}, not a URL ({error})") from harmless(
+            error
+        )
     return url
 
 
@@ -317,7 +321,7 @@ def _require_body(response: requests.Response, url: str, *, ranged: bool) -> Non
     if status == 200 or (ranged and status in (206, 416)):
         return
     response.close()
-    answer = f"{url} answered {status} {response.reason or ''}".rstrip()
+    answer = f"{without_secrets(url)} answered {status} {response.reason or ''}".rstrip()
     if status in (408, 429) or status >= 500:
         raise _TransientError(answer, _seconds(response.headers.get("Retry-After", "")))
     refusal = AbsentFileError if status in (404, 410) else DownloadError

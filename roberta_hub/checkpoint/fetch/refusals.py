@@ -22,6 +22,7 @@ from roberta_hub.errors import (
     UnknownNameError,
     close_names,
 )
+from roberta_hub.terminal import without_secrets
 
 HTTP_ERROR: type[Exception] = errors.HfHubHTTPError.__bases__[0]
 """Base of the errors of its HTTP library, by whatever name it has that."""
@@ -64,7 +65,7 @@ def refusal(error: BaseException, name: str, revision: str | None = None) -> Rob
     """
     if isinstance(error, errors.LocalEntryNotFoundError) and error.__cause__ is not None:
         error = error.__cause__  # it says only that the cache does not help either
-    hub = constants.ENDPOINT
+    hub = without_secrets(constants.ENDPOINT)
     if isinstance(error, errors.GatedRepoError):
         return DownloadError(
             f"{name} is gated: its owner gives it to those who accept the terms on {hub}/{name}",
@@ -128,7 +129,7 @@ def _not_found(name: str, hub: str) -> UnknownNameError:
 
 def _answered(error: errors.HfHubHTTPError, name: str, hub: str) -> RobertaHubError:
     """Explain an answer that is none of the hub's own refusals."""
-    status, host = status_of(error), urlsplit(str(error.response.url)).netloc
+    status, host = status_of(error), _host(str(error.response.url))
     said = f"{name} cannot be fetched: {host} answered {status}"
     if isinstance(error, errors.DisabledRepoError):
         return DownloadError(f"{name} is disabled by {hub}; {hub}/{name} says why")
@@ -136,7 +137,7 @@ def _answered(error: errors.HfHubHTTPError, name: str, hub: str) -> RobertaHubEr
         return DownloadError(f"{said}, the token is not valid; {_LOGIN}")
     if status == 401:
         return _not_found(name, hub)
-    if status == 403 and host == urlsplit(hub).netloc:  # not the host of the large files
+    if status == 403 and host == _host(hub):  # not the host of the large files
         return DownloadError(f"{said}, the token does not allow it; {_LOGIN}, with one that does")
     if status == 429:
         wait = error.response.headers.get("Retry-After", "")
@@ -150,9 +151,14 @@ def _answered(error: errors.HfHubHTTPError, name: str, hub: str) -> RobertaHubEr
     return DownloadError(f"{said}; try again later, or check HF_ENDPOINT, {MANUAL_REMEDY}")
 
 
+def _host(url: str) -> str:
+    """Host and port of an address, without a user."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
 def _unreachable(error: BaseException, name: str, hub: str) -> DownloadError:
     return DownloadError(
-        f"{_if_a_path(name)}{name} cannot be fetched: {urlsplit(hub).netloc} cannot be reached "
+        f"{_if_a_path(name)}{name} cannot be fetched: {_host(hub)} cannot be reached "
         f"({_reason(error)}), and the cache {constants.HF_HUB_CACHE} does not have it. Check the "
         f"network; HTTPS_PROXY and HF_ENDPOINT lead elsewhere, {MANUAL_REMEDY}"
     )

@@ -24,7 +24,13 @@ from roberta_hub.arguments import short_repr
 from roberta_hub.checkpoint.fetch.cache import cache_root, check_room, lock
 from roberta_hub.checkpoint.fetch.download import ENDPOINT_ENV, OFFLINE_ENV
 from roberta_hub.checkpoint.fetch.http import MAX_WAIT_SECONDS, safe_url
-from roberta_hub.errors import DownloadError, MissingExtraError, Remedy, UnknownNameError
+from roberta_hub.errors import (
+    DownloadError,
+    MissingExtraError,
+    Remedy,
+    UnknownNameError,
+    harmless,
+)
 from roberta_hub.extras import install
 from roberta_hub.files import read_note, write_bytes, write_json
 from roberta_hub.terminal import progress_bar
@@ -251,7 +257,7 @@ def ask(name: str, revision: str | None = None) -> Repository:
         except refusals.CAUGHT as error:
             wait = _wait(error, attempt)
             if refusals.status_of(error) not in _LATER or wait is None:
-                raise refusals.refusal(error, name, revision) from error
+                raise refusals.refusal(error, name, revision) from harmless(error)
             time.sleep(wait)
     raise AssertionError("the last attempt returns or raises")
 
@@ -308,7 +314,12 @@ def _in_cache(name: str, revision: str | None) -> Repository | None:
         reference = folder.parents[1] / "refs" / commit
         if not reference.is_file():
             return None
-        commit = reference.read_text("utf-8").strip()
+        commit = _referred(reference)
+        if not COMMIT.fullmatch(commit):
+            raise DownloadError(
+                f"{reference} is damaged: it says which commit {name} is here, 40 hex digits, and "
+                f"holds {short_repr(commit)}; delete it, and load once with a network"
+            )
         folder = _snapshot(name, commit)
     if not COMMIT.fullmatch(commit) or not folder.is_dir():
         return None
@@ -316,6 +327,12 @@ def _in_cache(name: str, revision: str | None) -> Repository | None:
     if tree is not None:
         return Repository(name, commit, tree, folder)
     return Repository(name, commit, _files_in(name, commit, folder), folder, whole=False)
+
+
+def _referred(path: Path) -> str:
+    """Return what a note of huggingface_hub's cache holds: a commit or "", if it is whole."""
+    with open(path, "rb") as file:
+        return file.read(200).decode(errors="replace").strip()
 
 
 def refer(repository: Repository, revision: str | None) -> None:
@@ -337,7 +354,7 @@ def refer(repository: Repository, revision: str | None) -> None:
     with contextlib.suppress(OSError):  # a cache that is only read
         for note, content in notes.items():
             path = storage / note
-            if not path.is_file() or path.read_text("utf-8").strip() != content:
+            if not path.is_file() or _referred(path) != content:
                 write_bytes(path, content.encode())
 
 
@@ -356,7 +373,11 @@ def _files_in(name: str, commit: str, folder: Path) -> dict[str, Listed]:
     """Return the files of a commit that are in the cache, where nothing lists all that it has."""
     from huggingface_hub import try_to_load_from_cache
 
-    here = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    here = {
+        p.relative_to(folder).as_posix(): p
+        for p in folder.rglob("*")
+        if p.is_file() or p.is_symlink()  # a link to nothing is a file that was lost
+    }
     for told in _DECISIVE if "config.json" in here else ():
         if told not in here and try_to_load_from_cache(name, told, revision=commit) is None:
             warnings.warn(
@@ -364,7 +385,9 @@ def _files_in(name: str, commit: str, folder: Path) -> dict[str, Listed]:
                 "has, load once with a network, or its vectors will be others",
                 stacklevel=2,
             )
-    return {file: Listed(path.stat().st_size) for file, path in here.items()}
+    return {
+        file: Listed(path.stat().st_size if path.exists() else None) for file, path in here.items()
+    }
 
 
 _DECISIVE = ("modules.json",)
@@ -433,7 +456,11 @@ def _download(
     from roberta_hub.checkpoint.fetch import refusals
 
     if (variable := _forbids()) is not None:
-        raise refusals.not_in_cache(repository.name, variable, sorted(names)[0])
+        lacks = sorted(names)[0]
+        lost = (repository.folder / lacks).is_symlink()
+        raise refusals.not_in_cache(
+            repository.name, variable, lacks + " (a link to nothing)" * lost
+        )
     sizes = [repository.files[name].size for name in names]
     total = sum(size or 0 for size in sizes)
     cache = Path(hub.constants.HF_HUB_CACHE)
@@ -457,7 +484,7 @@ def _download(
     except DownloadError:
         raise
     except refusals.CAUGHT as error:
-        raise refusals.refusal(error, repository.name, repository.commit) from error
+        raise refusals.refusal(error, repository.name, repository.commit) from harmless(error)
 
 
 class _Share:

@@ -100,9 +100,13 @@ def choose_thresholds(probabilities: Tensor, targets: Tensor) -> tuple[float, ..
         (0.175,)
     """
     grid = torch.arange(1, 20, dtype=probabilities.dtype) / 20  # 0.05 ... 0.95
-    given = probabilities.unsqueeze(0) >= grid.view(-1, 1, 1)  # (thresholds, n, K)
-    right = (given * targets).sum(1)  # (thresholds, K)
-    answered, wanted = given.sum(1), targets.sum(0)
+    right = targets.new_empty(len(grid), targets.shape[1])  # (thresholds, K)
+    answered = torch.empty(right.shape, dtype=torch.int64)
+    columns = zip(probabilities.unbind(1), targets.unbind(1), strict=True)
+    for k, (own, has) in enumerate(columns):  # a label at a time, for the memory
+        given = own.contiguous() >= grid.view(-1, 1)  # (thresholds, n)
+        right[:, k], answered[:, k] = (given * has.contiguous()).sum(1), given.sum(1)
+    wanted = targets.sum(0)
     share = SHARED_THRESHOLD_ROWS / max(len(targets), 1)
     numerator = 2 * (right + share * right.mean(1, keepdim=True))
     denominator = answered + wanted + share * (answered + wanted).mean(1, keepdim=True)

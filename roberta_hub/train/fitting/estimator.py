@@ -19,7 +19,7 @@ from roberta_hub.files import write_files
 from roberta_hub.hub import load_model
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.keywords import checked
+from roberta_hub.keywords import check_assigned, checked
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
 from roberta_hub.text.texts import Texts, as_texts
@@ -108,6 +108,14 @@ class RobertaClassifier:
         self.seed = seed
         self.truncate = truncate
         self.progress = progress
+
+    if not TYPE_CHECKING:  # a type checker sees the class as it is
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Set an option, or a name of your own; refuse one that would change nothing."""
+            if not name.endswith("_"):  # what an estimator learnt
+                check_assigned(self, name, inspect.signature(type(self)).parameters)
+            super().__setattr__(name, value)
 
     # ---- learning and answering ----
 

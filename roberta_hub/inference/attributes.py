@@ -1,0 +1,303 @@
+"""Checks what is assigned to a model, and takes what other libraries call our attributes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from torch import nn
+
+from roberta_hub.arguments import advise, kind_of, one_of, short_repr, text_of, whole_number
+from roberta_hub.checkpoint.names.families import FAMILIES
+from roberta_hub.config import Inputs
+from roberta_hub.errors import InputError, InputTypeError, Remedy
+from roberta_hub.inference.embed import kept_of, vector_width
+from roberta_hub.inference.heads import check_labels
+from roberta_hub.model.known_head import (
+    Kind,
+    heads_of,
+    kind_of_head,
+    known_head,
+    list_heads,
+    outputs_of,
+    unknown_head,
+)
+from roberta_hub.other_names import OF_SENTENCE
+from roberta_hub.settings import SentenceSettings, ZeroShotSettings
+from roberta_hub.text.tokenizer import Tokenizer
+
+# ---- what is known of each head ----
+
+
+def _labels(model: nn.Module, head: str, value: Any) -> Any:
+    kind: Kind = "token" if head in heads_of(model, "token") else "classification"
+    return check_labels(head, value, outputs_of(known_head(model, head, kind)))
+
+
+def _inputs(model: nn.Module, head: str, value: Any) -> Any:
+    one_of(f"inputs of head {head!r}", value, get_args(Inputs))
+    return value
+
+
+def _of_classifier(model: nn.Module, head: str, value: Any) -> Any:
+    known_head(model, head)
+    return value  # checked when it is used, with the labels of then
+
+
+def _word_rule(model: nn.Module, head: str, value: Any) -> Any:
+    if kind_of_head(model, head) is None:
+        raise unknown_head(model, head, None)
+    return value  # as above
+
+
+_BY_HEAD: dict[str, Callable[[nn.Module, str, Any], Any]] = {
+    "labels": _labels,
+    "inputs": _inputs,
+    "kinds": _of_classifier,
+    "thresholds": _of_classifier,
+    "word_rules": _word_rule,
+}
+"""Attributes with an entry for each head, each with the check of a new entry."""
+
+
+class ByHead(dict[str, Any]):
+    """An attribute with an entry for each head, which is checked when it is set.
+
+    Kinds, thresholds and word rules are checked again, and whole, when they are used.
+    """
+
+    def __init__(self, name: str, given: Mapping[str, Any], model: nn.Module) -> None:
+        """Take entries as they are.
+
+        Args:
+            name: of the attribute.
+            given: its entries.
+            model: that has the heads.
+        """
+        super().__init__(given)
+        self.name, self.model = name, model
+
+    def __setitem__(self, head: str, value: Any) -> None:
+        super().__setitem__(head, _BY_HEAD[self.name](self.model, head, value))
+
+    def update(self, *given: Any, **more: Any) -> None:
+        """Set several entries."""
+        for head, value in dict(*given, **more).items():
+            self[head] = value
+
+    def setdefault(self, head: str, default: Any = None) -> Any:
+        """Return the entry of a head; set it first where it has none."""
+        if head not in self:
+            self[head] = default
+        return self[head]
+
+    def __ior__(self, more: Any) -> ByHead:  # type: ignore[override, misc]
+        self.update(more)
+        return self
+
+    def __reduce__(self) -> Any:
+        return ByHead, (self.name, dict(self), self.model)
+
+
+def entries(name: str, given: Mapping[str, Any], model: nn.Module) -> ByHead:
+    """Make an attribute of what comes with a model; entries of heads that it lacks are kept.
+
+    Args:
+        name: of the attribute.
+        given: its entries.
+        model: that has the heads.
+
+    Raises:
+        RobertaHubError: an entry of a head that is there cannot be used.
+    """
+    made = ByHead(name, given, model)
+    made.update({head: value for head, value in given.items() if kind_of_head(model, head)})
+    return made
+
+
+def _by_head(name: str, model: nn.Module, value: Any) -> ByHead:
+    if isinstance(value, ByHead) and (value.name, value.model) == (name, model):
+        return value
+    if not isinstance(value, Mapping):
+        raise InputTypeError(
+            f"{name} is a {kind_of(value)}; give a dict with an entry for each head, of "
+            f"{list_heads(model)}"
+        )
+    made = ByHead(name, {}, model)
+    made.update(value)
+    return made
+
+
+# ---- the other attributes ----
+
+
+def _of_type(kind: type, *, optional: bool = False, hint: str = "") -> Callable[..., Any]:
+    def check(roberta: Any, name: str, value: Any) -> Any:
+        if not (isinstance(value, kind) or (optional and value is None)):
+            wanted = f"{kind.__name__}{' or None' if optional else ''}"
+            raise InputTypeError(f"{name} is a {kind_of(value)}; give {wanted}{hint}")
+        return value
+
+    return check
+
+
+def _default_head(roberta: Any, name: str, value: Any) -> Any:
+    if value is not None and kind_of_head(roberta.model, text_of(name, value)) is None:
+        advise(f"default_head is {value!r}, and this model has {list_heads(roberta.model)}")
+    return value
+
+
+def _family(roberta: Any, name: str, value: Any) -> Any:
+    one_of(name, value, tuple(FAMILIES))
+    return value
+
+
+def _text(roberta: Any, name: str, value: Any) -> Any:
+    return text_of(name, value)
+
+
+_CHECKS: dict[str, Callable[[Any, str, Any], Any]] = {
+    "model": _of_type(nn.Module),
+    "tokenizer": _of_type(Tokenizer, hint="; roberta.bpe = ... takes another engine"),
+    "sentence": _of_type(SentenceSettings, optional=True),
+    "zero_shot_settings": _of_type(ZeroShotSettings, optional=True),
+    "default_head": _default_head,
+    "family": _family,
+    "source": _text,
+}
+"""Attributes of a model, each with its check."""
+OWN = (*_BY_HEAD, *_CHECKS, "task", "cfg", "bpe", "fitted", "learnt", "optimized")
+"""Attributes of a model that are set."""
+
+
+def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
+    """Return what is assigned to one of our own attributes, as it is kept.
+
+    Args:
+        roberta: the model.
+        name: of the attribute.
+        value: what is assigned.
+
+    Raises:
+        RobertaHubError: it cannot be used.
+    """
+    if name == "labels" and isinstance(value, (list, tuple)):
+        value = {**roberta.labels, labelled_head(roberta): value}
+    if name in _BY_HEAD:
+        return _by_head(name, roberta.model, value)
+    check = _CHECKS.get(name)
+    return value if check is None else check(roberta, name, value)
+
+
+def follow_model(roberta: Any) -> None:
+    """Let what is known of heads be checked by the model that an interface now has."""
+    for name in _BY_HEAD:
+        if isinstance(entries := vars(roberta).get(name), ByHead):
+            entries.model = roberta.model
+
+
+# ---- names of other libraries ----
+
+
+def labelled_head(roberta: Any) -> str:
+    """Return the head that labels without a head's name are of: the default, or the only one.
+
+    Raises:
+        InputError: there are several, or none.
+    """
+    able = [*heads_of(roberta.model), *heads_of(roberta.model, "token")]
+    if roberta.default_head in able:
+        return str(roberta.default_head)
+    if len(able) != 1:
+        raise InputError(
+            f"these labels name no head, and this model has {list_heads(roberta.model)}",
+            remedy=Remedy("roberta.labels[head] = [...] sets those of one"),
+        )
+    return able[0]
+
+
+def _set_id2label(roberta: Any, value: Any) -> None:
+    _set_named(roberta, "id2label", value, "0 to n - 1 to their labels")
+
+
+def _set_label2id(roberta: Any, value: Any) -> None:
+    ids = {i: label for label, i in value.items()} if isinstance(value, Mapping) else value
+    _set_named(roberta, "label2id", ids, "labels to 0 to n - 1")
+
+
+def _set_named(roberta: Any, name: str, value: Any, form: str) -> None:
+    ids = {str(i): label for i, label in value.items()} if isinstance(value, Mapping) else {}
+    order = [str(i) for i in range(len(ids))]
+    if not ids or {*order} != {*ids}:
+        raise InputError(f"{name} is {short_repr(value)}; give a dict from {form}")
+    roberta.labels[labelled_head(roberta)] = [ids[i] for i in order]
+
+
+def _id2label(roberta: Any) -> dict[int, str]:
+    return dict(enumerate(roberta.head_labels(labelled_head(roberta))))
+
+
+def _label2id(roberta: Any) -> dict[str, int]:
+    return {label: i for i, label in _id2label(roberta).items()}
+
+
+def _of_sentence(roberta: Any, name: str) -> Any:
+    if name == "max_seq_length":
+        return roberta._sentence_runner()[1].limit
+    return getattr(roberta.sentence or SentenceSettings(), OF_SENTENCE[name])
+
+
+def _set_sentence(roberta: Any, name: str, value: Any) -> None:
+    if name == "max_seq_length" and value is not None:
+        value = whole_number(name, value, 1, int(roberta.model.max_positions()))
+    settings = roberta.sentence or SentenceSettings()
+    if name == "truncate_dim" and value is not None:
+        value = kept_of(vector_width(roberta._runner(), settings), value)
+    if name == "prompts" and isinstance(value, Mapping):
+        _check_default_prompt(settings.default_prompt, value)
+    value = getattr(value, "value", value)  # of sentence-transformers' SimilarityFunction
+    roberta.sentence = dataclasses.replace(settings, **{OF_SENTENCE[name]: value})
+
+
+def _check_default_prompt(name: str | None, prompts: Mapping[str, Any]) -> None:
+    if name is not None and name not in prompts:
+        raise InputError(
+            f"prompts is {short_repr(dict(prompts))}, without {name!r}, the default prompt; set "
+            "roberta.default_prompt_name = None first"
+        )
+
+
+_LABELS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
+    "id2label": (_id2label, _set_id2label),
+    "label2id": (_label2id, _set_label2id),
+}
+TAKEN = frozenset((*OF_SENTENCE, *_LABELS))
+"""Attributes of other libraries that are another name of ours."""
+
+
+def taken(roberta: Any, name: str) -> Any:
+    """Return what another library's attribute is here.
+
+    Args:
+        roberta: the model.
+        name: of `TAKEN`.
+    """
+    return _LABELS[name][0](roberta) if name in _LABELS else _of_sentence(roberta, name)
+
+
+def take(roberta: Any, name: str, value: Any) -> None:
+    """Set what another library's attribute is here.
+
+    Args:
+        roberta: the model.
+        name: of `TAKEN`.
+        value: what is assigned.
+
+    Raises:
+        RobertaHubError: it cannot be used.
+    """
+    if name in _LABELS:
+        _LABELS[name][1](roberta, value)
+    else:
+        _set_sentence(roberta, name, value)
