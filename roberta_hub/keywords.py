@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names
+from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names, near_names
 from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS
 
 Class = TypeVar("Class", bound=type)
@@ -91,7 +90,7 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
         a str has no 'jion'; did you mean join?
     """
     known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-    near = close_names(name, known, 0.7)
+    near = close_names(name, known)
     advice = METHODS.get(name) or (
         f"did you mean {near}?" if near else "help(...) lists what it has"
     )
@@ -123,7 +122,7 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     elif means and not ours:
         advice = means
     else:
-        near = difflib.get_close_matches(name, known, n=2)
+        near = near_names(name, sorted(known))
         advice = f"did you mean {'= or '.join(near)}=? " if near else ""
         advice += f"{'It' if near else 'it'} takes {', '.join(sorted(known))}"
     return InputTypeError(f"{verb} has no argument {short_repr(name)}; {advice}")

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from roberta_hub.settings import HeadPooling
-from roberta_hub.shell.options import complete_model, examples, parse_list
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import complete_model, examples, names_option, text_option
 
 
 @click.command(
@@ -19,36 +20,32 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     )
 )
 @click.argument("table", type=click.Path())
-@click.option(
-    "--text",
-    callback=parse_list,
-    metavar="COLUMN",
-    help="Column of the texts; A,B of pairs. Without it: found by name or by content.",
+@text_option(
+    "text", "Column of the texts; A,B of pairs. Without it: found by name or by content.", "COLUMN"
 )
-@click.option(
+@names_option(
     "--label",
-    callback=parse_list,
     metavar="COLUMN",
     help="Column of the labels, or of spans, found likewise; A,B,C of columns of 0 and 1, a label "
     "each.",
 )
-@click.option(
+@option(
     "--separator",
     metavar="TEXT",
     help='What is between the labels in a cell, such as ",". Without it a text is one label.',
 )
-@click.option(
+@option(
     "--header/--no-header",
     default=True,
     help="Whether the first row of a CSV or TSV names its columns; else they are 1, 2, ....",
 )
-@click.option(
+@option(
     "--valid",
     metavar="SHARE|FILE",
     help="Share of the rows to measure on, or a table of such rows. Without it: a tenth of 200 "
     "rows or more; of fewer none, which cross-validation judges.",
 )
-@click.option(
+@option(
     "-m",
     "--model",
     default="roberta.tiny",
@@ -56,7 +53,7 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     shell_complete=complete_model,
     help="Name or path of the model to begin with.",
 )
-@click.option(
+@option(
     "-o",
     "--output",
     metavar="FOLDER",
@@ -65,60 +62,60 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     type=click.Path(),
     help="Where the model goes.",
 )
-@click.option(
+@option(
     "--task",
     type=click.Choice(("classification", "regression", "multi_label", "tagging")),
     help="Without it: numbers are classes if they are whole and at most 20, else a regression; "
     "lists of spans are tagging.",
 )
-@click.option(
+@option(
     "--balance",
     is_flag=True,
     help="Count rare classes as much as frequent ones: more of them are found.",
 )
-@click.option(
+@option(
     "--minutes",
     type=float,
     metavar="N",
     help="Limit of the work, for choosing and learning, in minutes on two cores. Without it: two. "
     "With more than 2,000 rows there is no limit.",
 )
-@click.option(
+@option(
     "--trials",
     type=click.IntRange(1, 1_000),
     metavar="N",
     help="Rates and numbers of epochs to try by cross-validation, within the minutes.",
 )
-@click.option(
+@option(
     "--epochs",
     type=click.IntRange(1, 10_000),
     metavar="N",
     help="How often each row is learnt. Without it: by their number.",
 )
-@click.option(
+@option(
     "--learning-rate",
     type=float,
     metavar="RATE",
     help="Its peak, taken as it is. Without it: by the model's width.",
 )
-@click.option(
+@option(
     "--batch-size",
     type=click.IntRange(1, 100_000),
     metavar="N",
     help="Rows of an update. Without it: by their number.",
 )
-@click.option(
+@option(
     "--max-length",
     type=click.IntRange(3, 1_000_000),
     metavar="N",
     help="Tokens that are learnt of a text. Without it: by the number of rows.",
 )
-@click.option(
+@option(
     "--pooling",
     type=click.Choice(("cls", "mean")),
     help="What the head reads. Without it: what the model was trained with.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@option("--seed", type=click.IntRange(0), default=1, show_default=True)
 def fit(
     table: str,
     text: tuple[str, ...],

@@ -6,14 +6,19 @@ hydra composes, omegaconf checks the types and `limits.check` the ranges. No fil
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from roberta_hub.errors import InputError, InputTypeError, MissingExtraError, UnknownNameError
+from roberta_hub.errors import (
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    UnknownNameError,
+    near_names,
+)
 from roberta_hub.extras import install
 from roberta_hub.rows.tables import FORMATS, format_of
 from roberta_hub.terminal import clean
@@ -217,7 +222,7 @@ def _checked(override: str) -> str:
     names = [*fields(), *GROUPS]
     if name not in names:
         leaves = [known for known in names if known.rsplit(".", 1)[-1] == name]
-        leaves = leaves or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        leaves = leaves or near_names(name, names) or _near_leaves(name, names)
         hint = (
             f"did you mean {' or '.join(leaves)}?"
             if leaves
@@ -225,6 +230,12 @@ def _checked(override: str) -> str:
         )
         raise UnknownNameError(f"no field {name!r}; {hint}")
     return override
+
+
+def _near_leaves(name: str, names: Sequence[str]) -> list[str]:
+    """Names of settings, whatever their section, that are near to a name."""
+    leaves = {known.rsplit(".", 1)[-1]: known for known in reversed(names)}
+    return [leaves[leaf] for leaf in near_names(name.rsplit(".", 1)[-1], leaves)]
 
 
 _OPEN = ("data.columns.", "task.options.", "architecture.")
