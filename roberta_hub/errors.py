@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-
 NEAR_SHOWN = 3
 """Names that a message offers for one that is not there."""
 LETTERS_PER_SLIP = 4
@@ -66,7 +65,7 @@ def _plain(name: str) -> str:
 
 
 def _is_part(asked: str, own: str) -> bool:
-    """Whether one of two names is the beginning of the other, or its words are among the other's."""
+    """Whether a name is the beginning of another, or its words are among the other's."""
     short, long = sorted((asked, own), key=len)
     return len(short) > 2 and (long.startswith(short) or {*short.split()} <= {*long.split()})
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roberta_hub.settings import HeadPooling
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import complete_model, examples, names_option, text_option
+
+if TYPE_CHECKING:
+    from roberta_hub.train.fitting.examples import Examples
+    from roberta_hub.train.fitting.tag_examples import TagExamples
+
+MINE = "mine"
+"""Folder of a model whose own is not named."""
 
 
 @click.command(
@@ -57,10 +65,9 @@ from roberta_hub.shell.options import complete_model, examples, names_option, te
     "-o",
     "--output",
     metavar="FOLDER",
-    default="mine",
-    show_default=True,
     type=click.Path(),
-    help="Where the model goes.",
+    help="Where the model goes; a model of fit that is there goes.  [default: mine, unless it is "
+    "of another table]",
 )
 @option(
     "--task",
@@ -124,7 +131,7 @@ def fit(
     header: bool,
     valid: str | None,
     model: str,
-    output: str,
+    output: str | None,
     task: str | None,
     epochs: int | None,
     learning_rate: float | None,
@@ -169,7 +176,8 @@ def fit(
         trials=trials,
         seed=seed,
     )
-    check_output(output)
+    named, output = output is not None, output or MINE
+    folder = check_output(output)
     given: dict[str, Any] = {
         "text": text or None,
         "label": label or None,
@@ -182,11 +190,13 @@ def fit(
     ready: ReadyClassifier | ReadyTagger
     if (spans := read_tag_examples(table, **given)) is not None:
         say(spans.summary())
+        _check_folder(folder, named, spans)
         ready = prepare_tagger(spans, model=model, output=output, options=options)
         following = f"roberta-hub tag -m {shlex.quote(output)} 'Your text.'"
     else:
         found = read_examples(table, **given)
         say(found.summary())
+        _check_folder(folder, named, found)
         ready = prepare_classifier(found, model=model, output=output, options=options)
         following = _next(output, pair=len(found.columns) == 2)
     say(ready.summary())
@@ -205,6 +215,14 @@ def fit(
     say(f"The model is in {output}, with a README.md. Next:")
     say(f"  {following}")
     return 0
+
+
+def _check_folder(folder: Path, named: bool, examples: Examples | TagExamples) -> None:
+    """Leave another table's model where it is, unless its folder is named."""
+    from roberta_hub.train.fitting.model_folder import check_same_table
+
+    if not named:
+        check_same_table(folder, [row.text for row in (*examples.train, *examples.valid)])
 
 
 def _next(output: str, *, pair: bool) -> str:

@@ -28,6 +28,7 @@ VERBS_BY_SECTION = {
         "choose": "the best of several options",
         "rank": "how well a text answers a query, by a cross-encoder",
         "score": "how natural a text is",
+        "explain": "how much each word speaks for a label, or how surprising it is",
         "ui": "a page in the browser to play with a model",
     },
     "texts to numbers": {
@@ -74,8 +75,8 @@ examples:
   cat reviews.txt | roberta-hub embed -o vectors.parquet
   roberta-hub doctor --verify
 
-Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --text NAME), or the
-lines of standard input. Results go to standard output, all else to standard error. The exit
+Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --text NAME), or
+the lines of standard input. Results go to standard output, all else to standard error. The exit
 status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; verify, compare,
 evaluate, scan, doctor and pin say in their help what theirs means.
 
@@ -291,6 +292,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import evaluate
 
         return evaluate
+    if name == "explain":
+        from roberta_hub.shell import explain
+
+        return explain
 
     from roberta_hub.shell import maintenance
 

@@ -16,6 +16,7 @@ from roberta_hub.shell.given import Decorator, option
 from roberta_hub.verbs.unanswered import Errors
 
 ANSWER_FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
+DISPLAY_FORMATS = ("text", "json", "html", "png")
 INPUT_FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
 DEFAULT_MODEL = "roberta.tiny"
 
@@ -198,7 +199,7 @@ def _check_count(given: Sequence[str], titles: Sequence[str]) -> None:
         raise click.UsageError(f"Got unexpected extra argument ({' '.join(extra)})")
 
 
-_SHARED_OPTIONS = (
+_INPUT_OPTIONS = (
     click.argument("texts", nargs=-1, metavar="[TEXT]..."),
     option(
         "--pair",
@@ -223,6 +224,30 @@ _SHARED_OPTIONS = (
     ),
     MODEL,
     option("--device", metavar="NAME", help="cuda, mps, cpu, or auto."),
+)
+_TARGET = option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write there, once all is done; an older file stays until then.",
+)
+_INPUT_FORMAT = option(
+    "--input-format",
+    metavar="FORMAT",
+    type=click.Choice(INPUT_FORMATS),
+    help="What FILE or standard input is, compressed or not: lines, csv, tsv, jsonl or parquet.  "
+    "[default: what FILE's name says; of standard input lines, or jsonl with --text]",
+)
+_TRUNCATE = option("--truncate", is_flag=True, help="Cut texts that are too long for the model.")
+_STRIDE = option(
+    "--stride",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Or read them in windows that overlap by N tokens.",
+)
+_ANSWER_OPTIONS = (
     option(
         "-f",
         "--format",
@@ -231,21 +256,8 @@ _SHARED_OPTIONS = (
         help="table, jsonl, csv, tsv, parquet or npy.  [default: what FILE's name says; else table "
         "in a terminal, jsonl elsewhere]",
     ),
-    option(
-        "-o",
-        "--output",
-        "target",
-        metavar="FILE",
-        type=click.Path(),
-        help="Write there, once all is done; an older file stays until then.",
-    ),
-    option(
-        "--input-format",
-        metavar="FORMAT",
-        type=click.Choice(INPUT_FORMATS),
-        help="What FILE or standard input is, compressed or not: lines, csv, tsv, jsonl or parquet."
-        "  [default: what FILE's name says; of standard input lines, or jsonl with --text]",
-    ),
+    _TARGET,
+    _INPUT_FORMAT,
     option(
         "--keep",
         metavar="NAME[,NAME]",
@@ -263,13 +275,22 @@ _SHARED_OPTIONS = (
         help="Rows that cannot be answered have null answers: raise names them at the end, with "
         "exit status 1; column says why in a column `error`.",
     ),
-    option("--truncate", is_flag=True, help="Cut texts that are too long for the model."),
+    _TRUNCATE,
+    _STRIDE,
+)
+_DISPLAY_OPTIONS = (
     option(
-        "--stride",
-        metavar="N",
-        type=click.IntRange(min=0),
-        help="Or read them in windows that overlap by N tokens.",
+        "-f",
+        "--format",
+        metavar="FORMAT",
+        type=click.Choice(DISPLAY_FORMATS),
+        help="text, json (an object a line), html (a page) or png (a picture of one text).  "
+        "[default: what FILE's name says; else text]",
     ),
+    _TARGET,
+    _INPUT_FORMAT,
+    _TRUNCATE,
+    _STRIDE,
 )
 
 
@@ -279,17 +300,30 @@ def takes_texts(function: Callable[..., int]) -> Callable[..., int]:
     Args:
         function: takes them as a `Request`, followed by its own options.
     """
-    names = [name for name in Request.__dataclass_fields__ if name not in ("verb", "lake")]
+    return _takes((*_INPUT_OPTIONS, *_ANSWER_OPTIONS), function)
 
+
+def takes_shown_texts(function: Callable[..., int]) -> Callable[..., int]:
+    """Decorate a verb that shows its answers, instead of writing a row for each.
+
+    Args:
+        function: as for `takes_texts`.
+    """
+    return _takes((*_INPUT_OPTIONS, *_DISPLAY_OPTIONS), function)
+
+
+def _takes(options: Sequence[Decorator], function: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(function)
     def with_request(**given: Any) -> int:
+        names = [name for name in Request.__dataclass_fields__ if name in given]
         shared = {name: given.pop(name) for name in names}
         verb = click.get_current_context().info_name or ""
         return function(Request(verb=verb, **shared), **given)
 
-    for declared in reversed(_SHARED_OPTIONS):
-        with_request = declared(with_request)
-    return with_request
+    declared: Callable[..., int] = with_request
+    for add in reversed(options):
+        declared = add(declared)
+    return declared
 
 
 def parse_part(
@@ -337,6 +371,7 @@ def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
         lake = LakeOptions(**{name: given.pop(name) for name in LakeOptions.__dataclass_fields__})
         return function(replace(request, lake=lake), **given)
 
-    for declared in reversed(_LAKE_OPTIONS):
-        with_lake = declared(with_lake)
-    return takes_texts(with_lake)
+    declared: Callable[..., int] = with_lake
+    for add in reversed(_LAKE_OPTIONS):
+        declared = add(declared)
+    return takes_texts(declared)

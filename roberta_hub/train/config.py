@@ -120,6 +120,7 @@ def compose(overrides: Sequence[str]) -> Config:
             f"{_EXAMPLE.split()}"
         )
     given = [_checked(override) for override in overrides]
+    _check_once(given)
     with _composing:
         try:
             config = _composed(given)
@@ -230,6 +231,17 @@ def _checked(override: str) -> str:
         )
         raise UnknownNameError(f"no field {name!r}; {hint}")
     return override
+
+
+def _check_once(overrides: Sequence[str]) -> None:
+    """Refuse a setting that is given twice, of which hydra takes the last."""
+    seen: dict[str, str] = {}
+    for override in overrides:
+        name = override.lstrip("+").partition("=")[0]
+        if name in seen:
+            both = f"{clean(seen[name])[:200]} and {clean(override)[:200]}"
+            raise InputError(f"{name} is set twice: {both}; leave one out")
+        seen[name] = override
 
 
 def _near_leaves(name: str, names: Sequence[str]) -> list[str]:
