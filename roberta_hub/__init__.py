@@ -92,7 +92,9 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
         home = _HOMES.get(name, f"{__name__}.{name}")
         is_word = name.isidentifier() and not name.startswith("_")
         if not is_word or _find_spec(home) is None:
-            raise AttributeError(_unknown(name))
+            if _is_imported():
+                raise ImportError(f"cannot import name {name!r} from {__name__!r}; {_hint(name)}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {_hint(name)}")
         found = import_module(home)  # on request
         if name in _HOMES:
             found = globals()[name] = getattr(found, name)
@@ -103,12 +105,19 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _unknown(name: str) -> str:
-    from difflib import get_close_matches
+def _is_imported() -> bool:
+    """Whether `from roberta_hub import NAME` asks: Python drops the words of an AttributeError."""
+    import sys
+    from opcode import opmap
 
-    from roberta_hub.other_names import CLASSES
+    frame = sys._getframe(2)
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
-    near = " or ".join(get_close_matches(name, __all__, n=3))
-    hint = f"did you mean {near}?" if near else f"it has {', '.join(__all__)}"
-    hint = CLASSES.get(name, hint)
-    return f"module {__name__!r} has no attribute {name!r}; {hint}"
+
+def _hint(name: str) -> str:
+    from roberta_hub.errors import close_names
+    from roberta_hub.other_names import class_advice
+
+    near = close_names(name, __all__)
+    known = f"did you mean {near}?" if near else f"it has {', '.join(__all__)}"
+    return class_advice(name) or known

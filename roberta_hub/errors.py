@@ -7,7 +7,6 @@ a command read sentences that are made from the same fields.
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,15 +14,79 @@ from dataclasses import dataclass
 
 from roberta_hub.terminal import without_secrets_in
 
+NEAR_SHOWN = 3
+"""Names that a message offers for one that is not there."""
+LETTERS_PER_SLIP = 4
+"""A name may have a slip of the hand for each of so many letters."""
 
-def close_names(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Known names closest to an unknown one, joined by "or"; "" if there are none.
+
+def close_names(name: object, known: Iterable[str]) -> str:
+    """Known names that an unknown one is meant for, joined by "or"; "" if there are none.
 
     Example:
-        >>> close_names("dropuot", ["dropout", "layers"])
-        'dropout'
+        >>> close_names("dropuot", ["dropout", "layers"]), close_names("serve", ["score"])
+        ('dropout', '')
     """
-    return " or ".join(difflib.get_close_matches(str(name)[:100], list(known), n=3, cutoff=cutoff))
+    return " or ".join(near_names(name, known))
+
+
+def near_names(name: object, known: Iterable[str]) -> list[str]:
+    """Known names that an unknown one is meant for, the nearest first.
+
+    A name is meant by its letters with a few slips, else by its beginning or some of its words.
+
+    Example:
+        >>> near_names("Max-Lenght", ["max_length", "length", "layers"])
+        ['max_length']
+        >>> near_names("mask", ["fill-mask", "tag"]), near_names("SetFitModel", ["RobertaModel"])
+        (['fill-mask'], [])
+    """
+    asked, known = _plain(str(name)), list(dict.fromkeys(known))
+    slipped = slipped_names(name, known)
+    parts = [other for other in known if other not in slipped and _is_part(asked, _plain(other))]
+    return [*slipped, *sorted(parts, key=lambda other: abs(len(other) - len(asked)))][:NEAR_SHOWN]
+
+
+def slipped_names(name: object, known: Iterable[str]) -> list[str]:
+    """Known names that an unknown one is by a few slips of the hand, the nearest first.
+
+    A slip is a letter too many, too few, another, or two exchanged; capitals and the signs between
+    words make no difference.
+    """
+    asked, found = _plain(str(name)), []
+    for other in known:
+        own = _plain(other)
+        most = max(1, max(len(asked), len(own)) // LETTERS_PER_SLIP)
+        if (slips := _slips(asked, own, most)) is not None:
+            found.append((slips, other))
+    return [other for _, other in sorted(found, key=lambda one: one[0])]
+
+
+def _plain(name: str) -> str:
+    return " ".join("".join(c if c.isalnum() else " " for c in name[:100].casefold()).split())
+
+
+def _is_part(asked: str, own: str) -> bool:
+    """Whether a name is the beginning of another, or its words are among the other's."""
+    short, long = sorted((asked, own), key=len)
+    return len(short) > 2 and (long.startswith(short) or {*short.split()} <= {*long.split()})
+
+
+def _slips(one: str, two: str, most: int) -> int | None:
+    """Count slips between two names (optimal string alignment); None: more than `most`."""
+    if abs(len(one) - len(two)) > most:
+        return None
+    before: list[int] = []
+    row = [*range(len(two) + 1)]
+    for i, a in enumerate(one):
+        earlier, before, row = before, row, [i + 1]
+        for j, b in enumerate(two):
+            row.append(min(before[j + 1] + 1, row[j] + 1, before[j] + (a != b)))
+            if i and j and a == two[j - 1] and b == one[i - 1]:
+                row[-1] = min(row[-1], earlier[j - 1] + 1)
+        if min(row) > most:
+            return None
+    return row[-1] if row[-1] <= most else None
 
 
 @dataclass(frozen=True)

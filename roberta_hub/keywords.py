@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names
+from roberta_hub.errors import (
+    InputTypeError,
+    UnknownAttributeError,
+    close_names,
+    near_names,
+    slipped_names,
+)
 from roberta_hub.other_names import (
     CALLS,
     FITTERS,
@@ -101,7 +106,7 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
         a str has no 'jion'; did you mean join?
     """
     known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-    near = close_names(name, known, 0.7)
+    near = close_names(name, known)
     advice = _elsewhere(owner, name) or (
         f"did you mean {near}?" if near else "help(...) lists what it has"
     )
@@ -129,9 +134,9 @@ def check_assigned(thing: object, name: str, ours: Iterable[str]) -> None:
     if name.startswith("_") or there is not None or name in vars(thing) or name in ours:
         return
     advice = _elsewhere(owner, name)
-    near = close_names(name, ours, 0.82) or close_names(name, _OTHERS, 0.9)
+    near = slipped_names(name, [*ours, *_OTHERS])
     if not advice and near:
-        advice = f"did you mean {near}?"
+        advice = f"did you mean {' or '.join(near)}?"
     if advice:
         raise UnknownAttributeError(f"a {owner.__name__} has no {short_repr(name)}; {advice}")
 
@@ -221,7 +226,7 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     elif means and not ours:
         advice = means
     else:
-        near = difflib.get_close_matches(name, known, n=2)
+        near = near_names(name, sorted(known))
         advice = f"did you mean {'= or '.join(near)}=? " if near else ""
         advice += f"{'It' if near else 'it'} takes {', '.join(sorted(known))}"
     return InputTypeError(f"{verb} has no argument {short_repr(name)}; {advice}")

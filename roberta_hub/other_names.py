@@ -226,21 +226,91 @@ READ_ONLY = {
 }
 """Attributes of a model that cannot be assigned, each with what does it."""
 
+_LOADS = "load_model(name or path) loads a model with all its heads"
+_TOKENIZER = "load_model(name or path) brings its tokenizer, and verbs take texts"
+_FITS = (
+    "fit(table) trains a classifier of your own, and RobertaClassifier is one for scikit-learn; "
+    "`roberta-hub train` has every setting"
+)
+_PADS = "nothing is padded here; collate_tokens pads ids to a batch"
 CLASSES = {
-    "AutoModel": "load_model(name or path) loads a model with all its heads",
+    "AdamW": _FITS,
+    "AutoConfig": "load_model(name or path).cfg has the configuration",
+    "AutoModel": _LOADS,
     "AutoModelForMaskedLM": "load_model(name or path).fill_mask(text) is the verb",
+    "AutoModelForMultipleChoice": "load_model(name or path).choose(context, options) is the verb",
+    "AutoModelForQuestionAnswering": "load_model(name or path).answer(question, context) is the "
+    "verb",
     "AutoModelForSequenceClassification": "load_model(name or path).classify(text) is the verb",
-    "AutoTokenizer": "load_model(name or path) brings its tokenizer, and verbs take texts",
+    "AutoModelForTokenClassification": "load_model(name or path).tag(text) is the verb",
+    "AutoTokenizer": _TOKENIZER,
     "CrossEncoder": "load_model(name or path).rank(query, texts) orders texts",
-    "RobertaTokenizer": "load_model(name or path) brings its tokenizer, and verbs take texts",
+    "DataCollatorForLanguageModeling": "`roberta-hub train pretrain=base` masks as it goes",
+    "DataCollatorWithPadding": _PADS,
+    "InputExample": "texts are str, and a pair is a tuple: [(first, second)]",
     "SentenceTransformer": "load_model(name or path).embed(texts) gives vectors",
+    "SentenceTransformerTrainer": _FITS,
+    "SetFitModel": _FITS,
+    "SetFitTrainer": _FITS,
+    "TextClassificationPipeline": "load_model(name or path).classify(texts) is the verb",
+    "Trainer": _FITS,
+    "TrainingArguments": _FITS,
     "from_pretrained": "load_model(name or path) loads",
     "load": "load_model(name or path) loads",
+    "losses": _FITS,
     "pipeline": "load_model(name or path) loads, and each task is a verb: classify, fill_mask, tag",
+    "set_seed": "fit(table, seed=...) and `roberta-hub train seed=...` set the seed; "
+    "torch.manual_seed(...) sets all others",
+    "util": "load_model(name or path) has similarity(a, b) and search(queries, corpus)",
 }
 """Names that people import from other libraries, each with ours."""
+_HEADED = {
+    "ForMaskedLM": "AutoModelForMaskedLM",
+    "ForMultipleChoice": "AutoModelForMultipleChoice",
+    "ForPreTraining": "AutoModelForMaskedLM",
+    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForTokenClassification": "AutoModelForTokenClassification",
+    "TokenizerFast": "AutoTokenizer",
+    "Tokenizer": "AutoTokenizer",
+    "Model": "AutoModel",
+}
+"""How transformers' classes of one architecture end, each with the class of any."""
+ARCHITECTURES = (
+    "Albert",
+    "Bert",
+    "Camembert",
+    "Data2VecText",
+    "DistilBert",
+    "Electra",
+    "RobertaPreLayerNorm",
+    "Roberta",
+    "XLMRobertaXL",
+    "XLMRoberta",
+)
+"""How the names of their classes begin."""
+
+
+def class_advice(name: str) -> str:
+    """Say what is ours of a name that people import from another library; "": nothing.
+
+    Example:
+        >>> class_advice("DistilBertForTokenClassification")
+        'load_model(name or path).tag(text) is the verb'
+        >>> class_advice("XLMRobertaTokenizerFast")
+        'load_model(name or path) brings its tokenizer, and verbs take texts'
+        >>> class_advice("GPT2Model")
+        ''
+    """
+    ends = [name.removeprefix(begins) for begins in ARCHITECTURES if name.startswith(begins)]
+    known = [_HEADED[end] for end in ends if end in _HEADED]
+    return CLASSES.get(known[0] if known else name, "")
+
 
 COMMANDS = {
+    "attribute": ("explain",),
+    "benchmark": ("evaluate", "compare"),
+    "cache": ("models", "download"),
     "cross-encode": ("rank",),
     "demo": ("ui",),
     "embeddings": ("embed",),
@@ -262,6 +332,8 @@ COMMANDS = {
     "inspect": ("scan",),
     "label": ("classify", "zero-shot"),
     "learn": ("fit",),
+    "interpret": ("explain",),
+    "lime": ("explain",),
     "list": ("models",),
     "ls": ("models",),
     "mask": ("fill-mask",),
@@ -279,10 +351,14 @@ COMMANDS = {
     "rerank": ("rank",),
     "retrieve": ("similar",),
     "search": ("similar",),
+    "saliency": ("explain",),
     "semantic-search": ("similar",),
     "sentiment": ("classify", "zero-shot"),
+    "setfit": ("fit",),
+    "shap": ("explain",),
     "similarity": ("similar",),
     "squad": ("answer",),
+    "test": ("evaluate", "verify"),
     "tokenise": ("tokens",),
     "tokenize": ("tokens",),
     "topic": ("classify", "zero-shot"),
@@ -327,15 +403,24 @@ def task_advice(name: str) -> Remedy | None:
     return Remedy(f"{task} of a loaded model: {python}", f"{task}: roberta-hub {shell}")
 
 
+_SERVED = (
+    "done in Python, by any server that calls the model: docs/guides/serve.md has two; "
+    "roberta-hub ui shows a page on this machine"
+)
 IN_PYTHON = {
+    "api": _SERVED,
     "attention": "a method of the model in Python, roberta.attention(texts)",
     "decode": "a method of the model in Python, roberta.decode(ids)",
     "disambiguate-pronoun": "a method of the model in Python, roberta.disambiguate_pronoun(text)",
-    "explain": "a method of the model in Python, roberta.explain(texts), and a tab of "
-    "roberta-hub ui",
     "optimize": "a method of the model in Python, roberta.optimize(); in the shell a model is "
     "always optimized",
+    "help": "an option, roberta-hub --help, and of each command",
+    "quantize": "a method of the model in Python, roberta.optimize('int8')",
     "save": "a method of the model in Python, roberta.save(path); in the shell there is convert",
+    "serve": _SERVED,
+    "server": _SERVED,
+    "upload": "done by `hf upload`, which takes what roberta-hub convert --to huggingface writes",
+    "version": "an option, roberta-hub --version",
 }
 """What the shell has no command for, and where it is."""
 

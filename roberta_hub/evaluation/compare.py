@@ -30,11 +30,9 @@ from roberta_hub.measures.classes import class_measures
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.rows.columns import (
     LABEL_COLUMNS,
-    PAIR_COLUMNS,
-    TEXT_COLUMNS,
     find_columns,
+    find_texts,
     given_texts,
-    text_columns,
 )
 from roberta_hub.rows.frames import list_of
 from roberta_hub.rows.tables import Table, format_of, table_of
@@ -173,7 +171,7 @@ def _columns(table: Table, text: Any, label: Any, by: str | Sequence[str]) -> _C
         table.check(column)
     label = _label_column(table, slices) if label is None else label
     if label is None:
-        return _Columns(_text_columns(table, text), (), slices)
+        return _Columns(given_texts(table, text) or find_texts(table, slices), (), slices)
     return _Columns(*find_columns(table, text, label), slices)
 
 
@@ -234,18 +232,6 @@ def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:
             remedy=Remedy("say which with label=NAME", "say which with --label NAME"),
         )
     return known[0] if known else None
-
-
-def _text_columns(table: Table, text: Any) -> tuple[str, ...]:
-    """The columns of the texts of a table without labels."""
-    given = given_texts(table, text)
-    pairs = [pair for pair in PAIR_COLUMNS if {*pair} <= {*table.columns}]
-    named = [name for name in TEXT_COLUMNS if name in table.columns]
-    if not given and pairs:
-        return pairs[0]
-    if not given and len(named) == 1:
-        return (named[0],)
-    return text_columns(table.columns, given, table.name)
 
 
 # ---- labels ----

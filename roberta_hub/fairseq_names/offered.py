@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roberta_hub.errors import RobertaHubError, close_names
+from roberta_hub.errors import RobertaHubError, slipped_names
 
 Names = dict[str, object]
 VERSION = "0.12.2"
@@ -290,8 +290,8 @@ def _sentence(name: str) -> str:
     if parent in MODULES:
         offered = [name for name in MODULES[parent]() if not name.startswith("_")]
         offered += _below(parent)
-        if near := close_names(last, offered, 0.88):
-            return f"{said}; did you mean {near}?"
+        if near := slipped_names(last, offered):
+            return f"{said}; did you mean {' or '.join(near)}?"
         there = f"; {parent} has {', '.join(sorted(offered))} here" if offered else ""
     else:
         there = ""

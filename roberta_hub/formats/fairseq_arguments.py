@@ -97,7 +97,7 @@ def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -
     known = [*FIELDS, *_UNSUPPORTED, *_OTHER_ARGUMENTS]
     for name in overrides:
         if name not in known:
-            near = close_names(name, [*ours, *known], 0.7)
+            near = close_names(name, [*ours, *known])
             hint = f"did you mean {near}?" if near else ""
             listed = f"there are {', '.join([*ours, *sorted(known)])}"
             raise UnknownNameError(

@@ -58,7 +58,7 @@ PAIR_COLUMNS = (
     ("query", "document"),
 )
 """Names by which two columns of texts are known to be pairs, in any case."""
-_PROSE_ROWS = 100
+PROSE_ROWS = 100
 """Rows by which a column shows whether it is prose."""
 _HEADER_ROWS = 1000
 """Rows by which it shows whether its name is one of its values, or whether it holds 0 and 1."""
@@ -90,7 +90,41 @@ def text_columns(
         return (names[0],)
     raise InputError(
         f"{what}: which column holds the texts? The columns are {listed}",
-        remedy=Remedy("pass text=NAME", "say --column NAME"),
+        remedy=Remedy("pass text=NAME", "say --text NAME"),
+    )
+
+
+def find_text_column(table: Table, without: Sequence[str] = ()) -> str:
+    """Find the column of single texts: `text`, the only one, one known by name or by its prose.
+
+    Args:
+        table: any.
+        without: names of columns that hold something else.
+
+    Raises:
+        InputError: no column can be it, or several, as in a table of pairs.
+
+    Example:
+        >>> rows = [{"id": "a1", "plot": "A dog runs off.", "made": "in 1950"}]
+        >>> find_text_column(Table("x.csv", ["id", "plot"], lambda: enumerate(rows)))
+        'plot'
+    """
+    names = [name for name in table.columns if name not in without]
+    if DEFAULT_TEXT_COLUMN in names or len(names) == 1:
+        return DEFAULT_TEXT_COLUMN if DEFAULT_TEXT_COLUMN in names else names[0]
+    found = _pair(names) or [name for name in names if name.casefold() in TEXT_COLUMNS]
+    if not found:
+        prose = _prose(table)
+        found = [name for name in names if name in prose]
+    if len(found) == 1:
+        return found[0]
+    python, shell = "pass text=NAME", "say --text NAME"
+    if len(found) == 2:
+        python += f", or text={list(found)!r} of pairs"
+        shell += f", or --text {shell_list(found)} of pairs"
+    raise InputError(
+        f"{table.name}: {_candidates(found)} the texts. {table.listed()}",
+        remedy=Remedy(python, shell),
     )
 
 
@@ -204,27 +238,49 @@ def _known(
 
 
 def _known_texts(table: Table, labels: Sequence[str]) -> tuple[str, ...]:
-    by_name = {column.casefold(): column for column in table.columns if column not in labels}
+    pair = _pair([column for column in table.columns if column not in labels])
+    return pair or _known(table, TEXT_COLUMNS, "texts", "text", without=labels)
+
+
+def find_texts(table: Table, without: Sequence[str]) -> tuple[str, ...]:
+    """Find the column of texts, or the two with the names of a pair, of a table without labels.
+
+    Args:
+        table: with a header.
+        without: names of columns that hold something else.
+    """
+    pair = _pair([column for column in table.columns if column not in without])
+    return pair or (find_text_column(table, without),)
+
+
+def _pair(columns: Sequence[str]) -> tuple[str, ...]:
+    """Find two columns with the names of a pair; (): there are none."""
+    by_name = {column.casefold(): column for column in columns}
     for pair in PAIR_COLUMNS:
         if all(name in by_name for name in pair):
             return tuple(by_name[name] for name in pair)
-    return _known(table, TEXT_COLUMNS, "texts", "text", without=labels)
+    return ()
 
 
 def _prose(table: Table) -> set[str]:
     """Tell which columns are prose: half of their values or more have several words."""
-    rows = [row.values for row in islice(table.rows(), _PROSE_ROWS)]
+    first = (values for _, values in islice(table.begin(), PROSE_ROWS))
+    rows = [values for values in first if not isinstance(values, Fault)]
     found = set()
     for column in table.columns:
         values = [row[column] for row in rows if not is_blank(row.get(column))]
-        several = sum(isinstance(value, str) and len(value.split()) > 1 for value in values)
-        if values and 2 * several >= len(values):
+        if values and 2 * sum(map(_has_words, values)) >= len(values):
             found.add(column)
     return found
 
 
+def _has_words(value: object) -> bool:
+    """Whether a value has several words; a date with its time has none."""
+    words = value.split() if isinstance(value, str) else []
+    return sum(any(map(str.isalpha, word)) for word in words) > 1
+
+
 def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> InputError:
-    why = f"{', '.join(found)} could each hold" if found else "no column is known to hold"
     python, shell = f"say which with {argument}=...", f"say which with --{argument}"
     flags = flag_columns(table, found) if argument == "label" else []
     if len(flags) > 1:
@@ -235,8 +291,13 @@ def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> In
         data = f"{HEADLESS_NOTE}. "
         python, shell = f"pass header=False, or {python}", f"say --no-header, or {shell}"
     return InputError(
-        f"{table.name}: {why} the {what}. {data}{table.listed()}", remedy=Remedy(python, shell)
+        f"{table.name}: {_candidates(found)} the {what}. {data}{table.listed()}",
+        remedy=Remedy(python, shell),
     )
+
+
+def _candidates(found: Sequence[str]) -> str:
+    return f"{', '.join(found)} could each hold" if found else "no column is known to hold"
 
 
 HEADLESS_NOTE = "The first row looks like data and not like names of columns"

@@ -65,7 +65,7 @@ def merge(job: Job, units: Sequence[WorkUnit], path: str, identity: str) -> None
             for batch in _batches(part):
                 writer.write_batch(batch, ROW_GROUP_ROWS)
                 rows += len(batch)
-        footer = {**total(notes).saved(), "lake": identity, "rows": rows}
+        footer = {**total(notes).saved(), "lake": identity, "rows": rows, "units": len(units)}
         writer.add_key_value_metadata({FOOTER_KEY: json.dumps(footer)})
     discard(job.folder, path)
 
@@ -106,8 +106,10 @@ def discard(folder: str, path: str) -> None:
                 os.unlink(os.path.join(parent, old))
 
 
-def merged_note(path: str, identity: str | None) -> FooterNote | None:
-    """Counts of a merged file; None if it is not this lake's.
+def merged_note(path: str, identity: str | None) -> tuple[FooterNote, int] | None:
+    """Counts of a merged file, and its number of units; None if it is not this lake's.
+
+    A file of 0.2.0 does not say how many units it was; it counts as one.
 
     Args:
         path: on this machine.
@@ -117,6 +119,6 @@ def merged_note(path: str, identity: str | None) -> FooterNote | None:
         note = json.loads(arrow().parquet.read_metadata(path).metadata[FOOTER_KEY])
         if note["lake"] != identity and identity is not None:
             return None
-        return FooterNote.read(note)
+        return FooterNote.read(note), int(note.get("units", 1))
     except (OSError, ValueError, KeyError, TypeError):  # none, or another program's
         return None

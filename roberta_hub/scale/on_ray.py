@@ -57,8 +57,10 @@ class Worker:
             return f"{path} cannot be read there: {error}"
         if kind.name == "File":
             return ""
-        return f"{path} is not there; source and target must be where all machines see them: on a "
-        "shared disk, or in an object store"
+        return (
+            f"{path} is not there; source and target must be where all machines see them: on a "
+            "shared disk, or in an object store"
+        )
 
     def do(self, unit: WorkUnit) -> Done:
         """Do a unit.

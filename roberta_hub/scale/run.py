@@ -162,8 +162,8 @@ def lake(
 
         def finished() -> Report | None:
             """Report the merged file if it exists: another driver may have written it."""
-            note = merged_note(path, identity) if is_one_file(path) else None
-            return None if note is None else _report(path, note, clock() - began)
+            merged = merged_note(path, identity) if is_one_file(path) else None
+            return None if merged is None else _report(path, *merged, clock() - began)
 
         same = plan is None or plans.lake_digest(plan.settings, plan.files) == identity
         if same and (report := finished()):
@@ -190,8 +190,7 @@ def lake(
     note = total(state.notes[number] for number in sorted(state.notes))
     here = any(done.worker == this_worker() for done in state.ended.values())
     report = replace(
-        _report(path, note, clock() - began),
-        units=len(plan.units),
+        _report(path, note, len(plan.units), clock() - began),
         done=tuple(done for done in state.ended.values() if done.end == "done"),
         failed=tuple(done for done in state.ended.values() if done.end not in ENDS_WITH_FILE),
         left=left,
@@ -202,11 +201,11 @@ def lake(
     return _checked(report, verb)
 
 
-def _report(path: str, note: FooterNote, seconds: float) -> Report:
+def _report(path: str, note: FooterNote, units: int, seconds: float) -> Report:
     """Make the report of what is in the files."""
     return Report(
         path,
-        0,
+        units,
         rows=note.rows,
         faults=note.faults,
         missing=note.missing,

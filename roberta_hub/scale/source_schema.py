@@ -12,8 +12,8 @@ from typing import Any
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.rows.arrow import json_schema, plain_schema
-from roberta_hub.rows.columns import text_columns
-from roberta_hub.rows.delimited import Header, csv_header
+from roberta_hub.rows.columns import PROSE_ROWS, find_text_column, text_columns
+from roberta_hub.rows.delimited import Header, csv_header, delimited_rows
 from roberta_hub.rows.lines import (
     UNPACKING_ERRORS,
     UTF16_BOMS,
@@ -22,7 +22,7 @@ from roberta_hub.rows.lines import (
     decoded,
     split_lines,
 )
-from roberta_hub.rows.tables import json_rows
+from roberta_hub.rows.tables import Table, json_rows
 from roberta_hub.rows.values import Fault, value_or_raise
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.sources import (
@@ -65,7 +65,7 @@ def find_schema(
 
     Args:
         source: the files.
-        text: columns with the texts; none: `text`, or the only one.
+        text: columns with the texts; none: see `find_text_column`.
         keep: columns to copy to the answers; None: all.
 
     Raises:
@@ -89,6 +89,8 @@ def find_schema(
         fields = json_schema(rows or [empty])
         header = tuple(fields.names) if keep is None else ()
     _check_duplicates(fields.names, (*text, *(fields.names if keep is None else keep)), path)
+    if not text and fields.names:
+        text = (find_text_column(_beginning(source, path, fields.names)),)
     named = text_columns(fields.names, text, path)
     if source.format == "parquet":
         _check_text(fields, named, path)
@@ -104,6 +106,27 @@ def find_schema(
         )
     every = {field.name: field for field in (*folders, *fields)}
     return SourceSchema(named, arrow().schema([every[name] for name in kept]), header, separator)
+
+
+def _beginning(source: LakeSource, path: str, names: Sequence[str]) -> Table:
+    """Make a table of a file's first rows, by which a column shows whether it is prose."""
+    return Table(path, list(names), lambda: enumerate(_first_rows(source, path), 1))
+
+
+def _first_rows(source: LakeSource, path: str) -> list[dict[str, Any]]:
+    if source.format == "jsonl":
+        return _first_objects(source, path)
+    header = header_of(source, path) if source.format == "csv" else None
+    try:
+        with opened_file(source, path) as handle:
+            if header is None:
+                batches = arrow().parquet.ParquetFile(handle).iter_batches(PROSE_ROWS)
+                return next((batch.to_pylist() for batch in batches), [])
+            lines = islice(_lines(handle), header.lines, None)
+            rows = islice(delimited_rows(lines, header, header.lines + 1), PROSE_ROWS)
+            return [values for _, values in rows if not isinstance(values, Fault)]
+    except Exception as error:  # as in `_parquet_schema`
+        raise unreadable(path, error) from None
 
 
 def _joined(source: LakeSource, text: Sequence[str], keep: Sequence[str] | None) -> Any:

@@ -122,8 +122,8 @@ def status(target: object) -> Status:
     folder = folder_of(path)
     plan = load(system, folder)
     if plan is None:
-        if is_one_file(path) and merged_note(path, None) is not None:
-            return Status(path, 1, 1, (), True)
+        if is_one_file(path) and (merged := merged_note(path, None)) is not None:
+            return Status(path, merged[1], merged[1], (), True)
         raise InputError(f"{folder}: no lake was begun here")
     names = list_files(system, folder)
     there = {unit.number for unit in plan.units if file_name(plan.fingerprint, unit) in names}

@@ -8,36 +8,47 @@ from typing import Any
 import click
 
 from roberta_hub.errors import InputError
-from roberta_hub.shell.options import complete_model, examples, parse_list
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import examples, names_option, parse_list, takes_models, text_option
 
 REPORTS = ("text", "json", "markdown")
 KINDS = ("labels", "scores", "search", "minimal-pairs", "answers", "spans")
 
 
 def parse_labels(
-    context: click.Context, option: click.Parameter, value: str | None
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str] | None:
     """Parse which label of the head each of a task's is: `0=negative,1=positive`."""
-    if value is None:
-        return None
-    pairs = [item.partition("=") for item in parse_list(context, option, value)]
-    if not all(its and equals and own for its, equals, own in pairs):
-        raise click.BadParameter(f"{value!r} is no list like 0=negative,1=positive")
-    return {its: own for its, _, own in pairs}
+    found: dict[str, str] = {}
+    for item in (item for value in values for item in parse_list(context, option, value)):
+        its, _, own = item.partition("=")
+        if not its or not own:
+            raise click.BadParameter(f"{item!r} is not like 0=negative")
+        _set_once(found, its, own)
+    return found or None
 
 
 def parse_least(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
     """Parse the least numbers that are good enough: `accuracy=0.8`."""
-    found = {}
+    found: dict[str, float] = {}
     for value in values:
         name, equals, number = value.partition("=")
         try:
-            found[name] = float(number if name and equals else "")
+            least = float(number if name and equals else "")
         except ValueError:
             raise click.BadParameter(f"{value!r} is not like accuracy=0.8") from None
+        _set_once(found, name, least)
     return found
+
+
+def _set_once(found: dict[str, Any], name: str, value: object) -> None:
+    if name in found:
+        raise click.BadParameter(
+            f"{name} is given twice, with {found[name]} and {value}; leave one out"
+        )
+    found[name] = value
 
 
 @click.command(
@@ -46,57 +57,53 @@ def parse_least(
         "roberta-hub evaluate mine moods.csv --least accuracy=0.5 -f json",
     )
 )
-@click.argument("model", shell_complete=complete_model)
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK...", type=click.Path())
-@click.option(
+@takes_models("model", then="TASK...")
+@option(
     "--kind", type=click.Choice(KINDS), help="What the tasks are. Without it: seen from the files."
 )
-@click.option(
-    "--text",
-    callback=parse_list,
-    metavar="COLUMN",
-    help="Column of the texts; A,B of pairs. Without it: found by its name, or the only one.",
+@text_option(
+    "text",
+    "Column of the texts; A,B of pairs. Without it: found by its name, or the only one of prose.",
+    "COLUMN",
 )
-@click.option(
+@names_option(
     "--label",
-    callback=parse_list,
     metavar="COLUMN",
     help="Column of the right answers, or columns of 0 and 1: A,B. Without it: found by its name.",
 )
-@click.option(
+@option(
     "--labels",
+    multiple=True,
     callback=parse_labels,
     metavar="ITS=OURS",
     help="The head's label for each that a task writes otherwise: 0=negative,1=positive.",
 )
-@click.option("--head", metavar="NAME", help="The head that is asked, where there are several.")
-@click.option("--device", metavar="NAME", help="cuda, mps, cpu, or auto.")
-@click.option("--split", metavar="NAME", help="Of a BEIR folder: qrels/NAME.tsv; else test.")
-@click.option(
+@option("--head", metavar="NAME", help="The head that is asked, where there are several.")
+@option("--device", metavar="NAME", help="cuda, mps, cpu, or auto.")
+@option("--split", metavar="NAME", help="Of a BEIR folder: qrels/NAME.tsv; else test.")
+@option(
     "--header/--no-header",
     default=True,
     help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
 )
-@click.option("--truncate", is_flag=True, help="Cut texts that are too long.")
-@click.option(
+@option("--truncate", is_flag=True, help="Cut texts that are too long.")
+@option(
     "--stride",
     type=click.IntRange(min=0),
     metavar="N",
     help="Or read them in windows that overlap by N tokens.",
 )
-@click.option(
+@option(
     "--least",
     multiple=True,
     callback=parse_least,
     metavar="MEASURE=NUMBER",
     help="Less is a failure; may come again. Of several tasks each must reach it.",
 )
-@click.option(
-    "-f", "--format", "form", type=click.Choice(REPORTS), default="text", show_default=True
-)
+@option("-f", "--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
 def evaluate(
     model: str,
-    tasks: tuple[str, ...],
+    others: tuple[str, ...],
     kind: Any,
     text: tuple[str, ...],
     label: tuple[str, ...],
@@ -126,7 +133,7 @@ def evaluate(
 
     found = evaluated(
         model if device is None else load_model(model, device=device),
-        tasks[0] if len(tasks) == 1 else tasks,
+        others[0] if len(others) == 1 else others,
         kind=kind and kind.replace("-", "_"),
         text=text or None,
         label=label or None,

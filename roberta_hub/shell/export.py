@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from roberta_hub.shell.options import complete_model, examples
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import examples, takes_models
 
 
 @click.command(
@@ -15,38 +16,33 @@ from roberta_hub.shell.options import complete_model, examples
         "roberta-hub export roberta.tiny mnli-torch --format torch --head mnli",
     )
 )
-@click.argument("source", shell_complete=complete_model)
-@click.argument("target", type=click.Path())
-@click.option(
+@takes_models("source", then="TARGET")
+@option(
     "--format",
     type=click.Choice(("onnx", "torch")),
     default="onnx",
     show_default=True,
     help="onnx: model.onnx. torch: model.pt2, which torch.export.load reads.",
 )
-@click.option(
-    "--head", metavar="NAME", help="The head whose logits are written; else token vectors are."
-)
-@click.option(
+@option("--head", metavar="NAME", help="The head whose logits are written; else token vectors are.")
+@option(
     "--output",
     type=click.Choice(("features", "logits")),
     help="logits: the language model's.",
 )
-@click.option(
+@option(
     "--pooling",
     type=click.Choice(("cls", "mean", "max", "pooler")),
     help="One vector a text instead.",
 )
-@click.option(
-    "--opset", type=click.IntRange(18, 23), default=18, show_default=True, help="Of ONNX."
-)
-@click.option(
+@option("--opset", type=click.IntRange(18, 23), default=18, show_default=True, help="Of ONNX.")
+@option(
     "--check/--no-check",
     default=True,
     show_default=True,
     help="Compare what was written with the model.",
 )
-def export(source: str, target: str, **choices: Any) -> int:
+def export(source: str, others: tuple[str, ...], **choices: Any) -> int:
     """Write one answer of the model SOURCE, a name or a path, into the folder TARGET.
 
     The folder also gets labels and tokenizer files, as optimum and sentence-transformers read them.
@@ -54,5 +50,5 @@ def export(source: str, target: str, **choices: Any) -> int:
     from roberta_hub.hub import load_model
     from roberta_hub.terminal import clean
 
-    click.echo(clean(str(load_model(source).export(target, **choices)).replace("\n", "; ")))
+    click.echo(clean(str(load_model(source).export(others[0], **choices)).replace("\n", "; ")))
     return 0

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roberta_hub.settings import HeadPooling
-from roberta_hub.shell.options import complete_model, examples, parse_list
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import complete_model, examples, names_option, text_option
+
+if TYPE_CHECKING:
+    from roberta_hub.train.fitting.examples import Examples
+    from roberta_hub.train.fitting.tag_examples import TagExamples
+
+MINE = "mine"
+"""Folder of a model whose own is not named."""
 
 
 @click.command(
@@ -19,36 +28,32 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     )
 )
 @click.argument("table", type=click.Path())
-@click.option(
-    "--text",
-    callback=parse_list,
-    metavar="COLUMN",
-    help="Column of the texts; A,B of pairs. Without it: found by name or by content.",
+@text_option(
+    "text", "Column of the texts; A,B of pairs. Without it: found by name or by content.", "COLUMN"
 )
-@click.option(
+@names_option(
     "--label",
-    callback=parse_list,
     metavar="COLUMN",
     help="Column of the labels, or of spans, found likewise; A,B,C of columns of 0 and 1, a label "
     "each.",
 )
-@click.option(
+@option(
     "--separator",
     metavar="TEXT",
     help='What is between the labels in a cell, such as ",". Without it a text is one label.',
 )
-@click.option(
+@option(
     "--header/--no-header",
     default=True,
     help="Whether the first row of a CSV or TSV names its columns; else they are 1, 2, ....",
 )
-@click.option(
+@option(
     "--valid",
     metavar="SHARE|FILE",
     help="Share of the rows to measure on, or a table of such rows. Without it: a tenth of 200 "
     "rows or more; of fewer none, which cross-validation judges.",
 )
-@click.option(
+@option(
     "-m",
     "--model",
     default="roberta.tiny",
@@ -56,69 +61,68 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     shell_complete=complete_model,
     help="Name or path of the model to begin with.",
 )
-@click.option(
+@option(
     "-o",
     "--output",
     metavar="FOLDER",
-    default="mine",
-    show_default=True,
     type=click.Path(),
-    help="Where the model goes.",
+    help="Where the model goes; a model of fit that is there goes.  [default: mine, unless it is "
+    "of another table]",
 )
-@click.option(
+@option(
     "--task",
     type=click.Choice(("classification", "regression", "multi_label", "tagging")),
     help="Without it: numbers are classes if they are whole and at most 20, else a regression; "
     "lists of spans are tagging.",
 )
-@click.option(
+@option(
     "--balance",
     is_flag=True,
     help="Count rare classes as much as frequent ones: more of them are found.",
 )
-@click.option(
+@option(
     "--minutes",
     type=float,
     metavar="N",
     help="Limit of the work, for choosing and learning, in minutes on two cores. Without it: two. "
     "With more than 2,000 rows there is no limit.",
 )
-@click.option(
+@option(
     "--trials",
     type=click.IntRange(1, 1_000),
     metavar="N",
     help="Rates and numbers of epochs to try by cross-validation, within the minutes.",
 )
-@click.option(
+@option(
     "--epochs",
     type=click.IntRange(1, 10_000),
     metavar="N",
     help="How often each row is learnt. Without it: by their number.",
 )
-@click.option(
+@option(
     "--learning-rate",
     type=float,
     metavar="RATE",
     help="Its peak, taken as it is. Without it: by the model's width.",
 )
-@click.option(
+@option(
     "--batch-size",
     type=click.IntRange(1, 100_000),
     metavar="N",
     help="Rows of an update. Without it: by their number.",
 )
-@click.option(
+@option(
     "--max-length",
     type=click.IntRange(3, 1_000_000),
     metavar="N",
     help="Tokens that are learnt of a text. Without it: by the number of rows.",
 )
-@click.option(
+@option(
     "--pooling",
     type=click.Choice(("cls", "mean")),
     help="What the head reads. Without it: what the model was trained with.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@option("--seed", type=click.IntRange(0), default=1, show_default=True)
 def fit(
     table: str,
     text: tuple[str, ...],
@@ -127,7 +131,7 @@ def fit(
     header: bool,
     valid: str | None,
     model: str,
-    output: str,
+    output: str | None,
     task: str | None,
     epochs: int | None,
     learning_rate: float | None,
@@ -172,7 +176,8 @@ def fit(
         trials=trials,
         seed=seed,
     )
-    check_output(output)
+    named, output = output is not None, output or MINE
+    folder = check_output(output)
     given: dict[str, Any] = {
         "text": text or None,
         "label": label or None,
@@ -185,11 +190,13 @@ def fit(
     ready: ReadyClassifier | ReadyTagger
     if (spans := read_tag_examples(table, **given)) is not None:
         say(spans.summary())
+        _check_folder(folder, named, spans)
         ready = prepare_tagger(spans, model=model, output=output, options=options)
         following = f"roberta-hub tag -m {shlex.quote(output)} 'Your text.'"
     else:
         found = read_examples(table, **given)
         say(found.summary())
+        _check_folder(folder, named, found)
         ready = prepare_classifier(found, model=model, output=output, options=options)
         following = _next(output, pair=len(found.columns) == 2)
     say(ready.summary())
@@ -208,6 +215,14 @@ def fit(
     say(f"The model is in {output}, with a README.md. Next:")
     say(f"  {following}")
     return 0
+
+
+def _check_folder(folder: Path, named: bool, examples: Examples | TagExamples) -> None:
+    """Leave another table's model where it is, unless its folder is named."""
+    from roberta_hub.train.fitting.model_folder import check_same_table
+
+    if not named:
+        check_same_table(folder, [row.text for row in (*examples.train, *examples.valid)])
 
 
 def _next(output: str, *, pair: bool) -> str:

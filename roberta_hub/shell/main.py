@@ -28,6 +28,7 @@ VERBS_BY_SECTION = {
         "choose": "the best of several options",
         "rank": "how well a text answers a query, by a cross-encoder",
         "score": "how natural a text is",
+        "explain": "how much each word speaks for a label, or how surprising it is",
         "ui": "a page in the browser to play with a model",
     },
     "texts to numbers": {
@@ -70,11 +71,11 @@ _EXAMPLES = """\b
 examples:
   roberta-hub zero-shot "I was charged twice." --labels billing,delivery
   roberta-hub fill-mask "She is a student at Harvard <mask>."
-  roberta-hub classify -m mine -i reviews.csv --column text -o labels.csv
+  roberta-hub classify -m mine -i reviews.csv --text review -o labels.csv
   cat reviews.txt | roberta-hub embed -o vectors.parquet
   roberta-hub doctor --verify
 
-Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --column NAME), or
+Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --text NAME), or
 the lines of standard input. Results go to standard output, all else to standard error. The exit
 status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; verify, compare,
 evaluate, scan, doctor and pin say in their help what theirs means.
@@ -181,8 +182,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except click.UsageError as error:
             place = error.ctx.command_path if error.ctx else "roberta-hub"
             what = clean(error.format_message())
-            if isinstance(error, click.NoSuchOption) and not error.possibilities:
-                what += " Put a text that begins with - after --, which follows all options."
+            if isinstance(error, click.NoSuchOption):
+                from roberta_hub.shell.unknown_options import said_of  # not for a help
+
+                what = clean(said_of(error, arguments))
             print(f"{place}: {what}", file=sys.stderr)
             print(f"{place} --help shows what it takes.", file=sys.stderr)
             sys.exit(error.exit_code)
@@ -289,6 +292,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import evaluate
 
         return evaluate
+    if name == "explain":
+        from roberta_hub.shell import explain
+
+        return explain
 
     from roberta_hub.shell import maintenance
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from roberta_hub.shell.options import complete_model, examples
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import examples, takes_models
 
 MODEL_FORMATS = ("fairseq", "huggingface", "roberta_hub")
 
@@ -22,8 +23,8 @@ MODEL_FORMATS = ("fairseq", "huggingface", "roberta_hub")
         "roberta-hub models | grep MIT",
     )
 )
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_model)
-def models(names: Sequence[str]) -> int:
+@takes_models(then="[NAME]...")
+def models(others: Sequence[str]) -> int:
     """List the models that can be loaded by name, with their size and licence.
 
     These are the catalogue, and the models at Hugging Face that were loaded or downloaded here by
@@ -33,7 +34,7 @@ def models(names: Sequence[str]) -> int:
     """
     from roberta_hub.shell import models as work
 
-    return work.models(names)
+    return work.models(others)
 
 
 @click.command(
@@ -43,20 +44,20 @@ def models(names: Sequence[str]) -> int:
         "roberta-hub download --update deepset/roberta-base-squad2",
     )
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_model)
-@click.option("--force", is_flag=True, help="Fetch it again where there is a copy.")
-@click.option(
+@takes_models(then="NAME...")
+@option("--force", is_flag=True, help="Fetch it again where there is a copy.")
+@option(
     "--update",
     is_flag=True,
     help="Of a model at Hugging Face: fetch the newest commit, which the name means from then on.",
 )
-@click.option(
+@option(
     "--revision",
     metavar="NAME",
     help="Of a model at Hugging Face: a branch, a tag or a commit, which the name means from then "
     "on.",
 )
-def download(names: Sequence[str], force: bool, update: bool, revision: str | None) -> int:
+def download(others: Sequence[str], force: bool, update: bool, revision: str | None) -> int:
     """Fetch models into the cache, so that they load without a network.
 
     Each NAME is one that `roberta-hub models` lists, or OWNER/NAME of a model at Hugging Face. What
@@ -64,7 +65,7 @@ def download(names: Sequence[str], force: bool, update: bool, revision: str | No
     """
     from roberta_hub.shell import models as work
 
-    return work.download(names, force=force, update=update, revision=revision)
+    return work.download(others, force=force, update=update, revision=revision)
 
 
 @click.command(
@@ -73,25 +74,27 @@ def download(names: Sequence[str], force: bool, update: bool, revision: str | No
         "roberta-hub convert roberta.tiny tiny-for-fairseq --to fairseq",
     )
 )
-@click.argument("source", shell_complete=complete_model)
-@click.argument("target", type=click.Path())
-@click.option(
-    "--to", "form", required=True, type=click.Choice(MODEL_FORMATS), help="The new format."
-)
-@click.option("--head", metavar="NAME", help="The head that a Hugging Face model gets, of several.")
-@click.option(
+@takes_models("source", then="TARGET")
+@option("--to", "form", required=True, type=click.Choice(MODEL_FORMATS), help="The new format.")
+@option("--head", metavar="NAME", help="The head that a Hugging Face model gets, of several.")
+@option(
     "--adapter/--no-adapter",
     default=None,
     help="Of a folder with a LoRA adapter: merge it into its base, or write the base alone.",
 )
-@click.option(
+@option(
     "--optimizer",
     is_flag=True,
     help="Of a run's folder to fairseq: its optimizer, updates and place in the data too, in "
     "checkpoint_last.pt, which fairseq-train continues from.",
 )
 def convert(
-    source: str, target: str, form: str, head: str | None, adapter: bool | None, optimizer: bool
+    source: str,
+    others: tuple[str, ...],
+    form: str,
+    head: str | None,
+    adapter: bool | None,
+    optimizer: bool,
 ) -> int:
     """Read the model SOURCE, a name or a path of any format, and write it into the folder TARGET.
 
@@ -104,6 +107,7 @@ def convert(
     from roberta_hub.folder import Folder
     from roberta_hub.terminal import clean
 
+    target = others[0]
     folder = path_of("TARGET", target)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         there = f"holds {Folder(folder).listing()}" if folder.is_dir() else "is a file"
@@ -130,7 +134,7 @@ def convert(
     )
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="A list of objects, one a file.")
+@option("--json", "as_json", is_flag=True, help="A list of objects, one a file.")
 def scan(files: Sequence[str], as_json: bool) -> int:
     """Show what each FILE asks for, a checkpoint or an archive, without running it.
 
@@ -148,7 +152,7 @@ def scan(files: Sequence[str], as_json: bool) -> int:
         "roberta-hub doctor --verify",
     )
 )
-@click.option("--verify", is_flag=True, help="Hash the cached files again.")
+@option("--verify", is_flag=True, help="Hash the cached files again.")
 def doctor(verify: bool) -> int:
     """Look at versions, devices, cache and environment, run a self-test, and name the remedies.
 

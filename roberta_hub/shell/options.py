@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from roberta_hub.arguments import short_repr
+from roberta_hub.shell.given import Decorator, option
 from roberta_hub.verbs.unanswered import Errors
 
 ANSWER_FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
+DISPLAY_FORMATS = ("text", "json", "html", "png")
 INPUT_FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
 DEFAULT_MODEL = "roberta.tiny"
 
@@ -69,6 +72,11 @@ def examples(*lines: str) -> str:
     return "\b\nexamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def names_option(*names: str, **about: Any) -> Decorator:
+    """Declare an option of a list: `--labels a,b`, `--labels a --labels b`, or both."""
+    return option(*names, multiple=True, **{"callback": collect, **about})
+
+
 def parse_list(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[str, ...]:
@@ -84,13 +92,25 @@ def parse_list(
     return tuple(names)
 
 
+def collect(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Join the lists of an option that is given several times."""
+    found = [name for value in values for name in parse_list(context, option, value)]
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise click.BadParameter(f"{short_repr(twice[0])} is in two of its lists; once is enough")
+    return tuple(found)
+
+
 def parse_keep(
-    context: click.Context, option: click.Parameter, value: str | None
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Parse the columns to keep: a list of names, `all`, which is None, or `none`."""
-    if value in (None, "all"):
+    """Join the columns to keep: names, `all`, which is None, or `none`."""
+    if len({*values}) > 1 and (alone := [value for value in values if value in ("all", "none")]):
+        raise click.BadParameter(f"{alone[0]} and names exclude each other; choose one")
+    if not values or values[0] == "all":
         return None
-    return () if value == "none" else parse_list(context, option, value)
+    return () if values[0] == "none" else collect(context, option, values)
 
 
 def complete_model(
@@ -103,9 +123,9 @@ def complete_model(
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
-def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def takes_topk(help: str) -> Decorator:
     """Make the option -k, the number of answers per text."""
-    return click.option(
+    return option(
         "-k",
         "--topk",
         default=5,
@@ -116,7 +136,7 @@ def takes_topk(help: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     )
 
 
-MODEL = click.option(
+MODEL = option(
     "-m",
     "--model",
     metavar="MODEL",
@@ -125,9 +145,63 @@ MODEL = click.option(
     f"[default: {DEFAULT_MODEL}]",
 )
 """The option of every verb that asks a model."""
-_SHARED_OPTIONS = (
+
+
+def text_option(name: str, help: str, metavar: str = "NAME[,NAME]") -> Decorator:
+    """Make the option --text, the column with the texts, under its older names too."""
+    return names_option("-c", "--text", "--column", name, metavar=metavar, help=help)
+
+
+def takes_models(*names: str, then: str = "") -> Decorator:
+    """Decorate a verb whose first arguments are models, which -m may name instead.
+
+    Args:
+        names: of the models, keywords of the function; none: all arguments are models.
+        then: what follows, "TARGET", "TASK..." or "[NAME]...", in the keyword `others`; "":
+            nothing.
+    """
+    titles = [*map(str.upper, names), *filter(None, [then])]
+    what = " and ".join(title.strip("[].") for title in titles[: max(1, len(names))])
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(function)
+        def with_models(words: tuple[str, ...], named: Any, **given: Any) -> int:
+            own = (named,) if isinstance(named, str) else named or ()
+            before = max(0, len(names) - len(own))
+            found = (*words[:before], *own, *words[before:])
+            _check_count(found, titles)
+            given |= {"others": found[len(names) :]} if then else {}
+            return function(**dict(zip(names, found, strict=False)), **given)
+
+        model = option(
+            "-m",
+            "--model",
+            "named",
+            multiple=len(names) != 1,
+            metavar="MODEL",
+            shell_complete=complete_model,
+            help=f"Another way to give {what}, as in verbs on texts.",
+        )
+        words = click.argument(
+            "words", nargs=-1, metavar=" ".join(titles), shell_complete=complete_model
+        )
+        return words(model(with_models))
+
+    return decorate
+
+
+def _check_count(given: Sequence[str], titles: Sequence[str]) -> None:
+    """Refuse too few arguments and too many, in click's words."""
+    if len(given) < len(titles) and not titles[-1].startswith("["):
+        hint = f"'{titles[len(given)]}'"
+        raise click.MissingParameter(param_type="argument", param_hint=hint)
+    if (extra := given[len(titles) :]) and not titles[-1].endswith("..."):
+        raise click.UsageError(f"Got unexpected extra argument ({' '.join(extra)})")
+
+
+_INPUT_OPTIONS = (
     click.argument("texts", nargs=-1, metavar="[TEXT]..."),
-    click.option(
+    option(
         "--pair",
         "pairs",
         nargs=2,
@@ -135,7 +209,7 @@ _SHARED_OPTIONS = (
         metavar="A B",
         help="A pair of texts; may come again.",
     ),
-    click.option(
+    option(
         "-i",
         "--input",
         "source",
@@ -143,18 +217,38 @@ _SHARED_OPTIONS = (
         type=click.Path(),
         help="Read CSV, TSV, JSONL, Parquet, or one text a line; - is standard input.",
     ),
-    click.option(
-        "-c",
-        "--column",
+    text_option(
         "columns",
-        metavar="NAME[,NAME]",
-        callback=parse_list,
-        help="The column with the texts, or two for pairs. Standard input is then JSONL, unless "
-        "--input-format says otherwise.",
+        "The column with the texts, or two for pairs. Without it: found by its name, or the only "
+        "one of prose. Standard input is then JSONL, unless --input-format says otherwise.",
     ),
     MODEL,
-    click.option("--device", metavar="NAME", help="cuda, mps, cpu, or auto."),
-    click.option(
+    option("--device", metavar="NAME", help="cuda, mps, cpu, or auto."),
+)
+_TARGET = option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write there, once all is done; an older file stays until then.",
+)
+_INPUT_FORMAT = option(
+    "--input-format",
+    metavar="FORMAT",
+    type=click.Choice(INPUT_FORMATS),
+    help="What FILE or standard input is, compressed or not: lines, csv, tsv, jsonl or parquet.  "
+    "[default: what FILE's name says; of standard input lines, or jsonl with --text]",
+)
+_TRUNCATE = option("--truncate", is_flag=True, help="Cut texts that are too long for the model.")
+_STRIDE = option(
+    "--stride",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Or read them in windows that overlap by N tokens.",
+)
+_ANSWER_OPTIONS = (
+    option(
         "-f",
         "--format",
         metavar="FORMAT",
@@ -162,29 +256,17 @@ _SHARED_OPTIONS = (
         help="table, jsonl, csv, tsv, parquet or npy.  [default: what FILE's name says; else table "
         "in a terminal, jsonl elsewhere]",
     ),
-    click.option(
-        "-o",
-        "--output",
-        "target",
-        metavar="FILE",
-        type=click.Path(),
-        help="Write there, once all is done; an older file stays until then.",
-    ),
-    click.option(
-        "--input-format",
-        metavar="FORMAT",
-        type=click.Choice(INPUT_FORMATS),
-        help="What FILE or standard input is, compressed or not: lines, csv, tsv, jsonl or parquet."
-        "  [default: what FILE's name says; of standard input lines, or jsonl with --column]",
-    ),
-    click.option(
+    _TARGET,
+    _INPUT_FORMAT,
+    option(
         "--keep",
         metavar="NAME[,NAME]",
+        multiple=True,
         callback=parse_keep,
         help="Columns of a table that are written beside the answers: names, all or none.  "
         "[default: all]",
     ),
-    click.option(
+    option(
         "--errors",
         metavar="WAY",
         type=click.Choice(("raise", "column")),
@@ -193,13 +275,22 @@ _SHARED_OPTIONS = (
         help="Rows that cannot be answered have null answers: raise names them at the end, with "
         "exit status 1; column says why in a column `error`.",
     ),
-    click.option("--truncate", is_flag=True, help="Cut texts that are too long for the model."),
-    click.option(
-        "--stride",
-        metavar="N",
-        type=click.IntRange(min=0),
-        help="Or read them in windows that overlap by N tokens.",
+    _TRUNCATE,
+    _STRIDE,
+)
+_DISPLAY_OPTIONS = (
+    option(
+        "-f",
+        "--format",
+        metavar="FORMAT",
+        type=click.Choice(DISPLAY_FORMATS),
+        help="text, json (an object a line), html (a page) or png (a picture of one text).  "
+        "[default: what FILE's name says; else text]",
     ),
+    _TARGET,
+    _INPUT_FORMAT,
+    _TRUNCATE,
+    _STRIDE,
 )
 
 
@@ -209,17 +300,30 @@ def takes_texts(function: Callable[..., int]) -> Callable[..., int]:
     Args:
         function: takes them as a `Request`, followed by its own options.
     """
-    names = [name for name in Request.__dataclass_fields__ if name not in ("verb", "lake")]
+    return _takes((*_INPUT_OPTIONS, *_ANSWER_OPTIONS), function)
 
+
+def takes_shown_texts(function: Callable[..., int]) -> Callable[..., int]:
+    """Decorate a verb that shows its answers, instead of writing a row for each.
+
+    Args:
+        function: as for `takes_texts`.
+    """
+    return _takes((*_INPUT_OPTIONS, *_DISPLAY_OPTIONS), function)
+
+
+def _takes(options: Sequence[Decorator], function: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(function)
     def with_request(**given: Any) -> int:
+        names = [name for name in Request.__dataclass_fields__ if name in given]
         shared = {name: given.pop(name) for name in names}
         verb = click.get_current_context().info_name or ""
         return function(Request(verb=verb, **shared), **given)
 
-    for option in reversed(_SHARED_OPTIONS):
-        with_request = option(with_request)
-    return with_request
+    declared: Callable[..., int] = with_request
+    for add in reversed(options):
+        declared = add(declared)
+    return declared
 
 
 def parse_part(
@@ -235,27 +339,23 @@ def parse_part(
 
 
 _LAKE_OPTIONS = (
-    click.option(
+    option(
         "--engine",
         metavar="NAME",
         type=click.Choice(("processes", "ray")),
         help="For a lake (a folder or 'in/*.parquet' as FILE, or -o OUT/): processes of this "
         "machine, or a Ray cluster. The same command goes on with what was begun.",
     ),
-    click.option("--address", metavar="HOST", help="Of the Ray cluster; auto finds it."),
-    click.option(
-        "--workers", metavar="N", type=click.IntRange(min=1), help="Each holds the model."
-    ),
-    click.option(
+    option("--address", metavar="HOST", help="Of the Ray cluster; auto finds it."),
+    option("--workers", metavar="N", type=click.IntRange(min=1), help="Each holds the model."),
+    option(
         "--unit-rows",
         metavar="N",
         type=click.IntRange(min=1),
         help="Rows of a lake that make one file of answers.  [default: 50000]",
     ),
-    click.option(
-        "--part", metavar="K/N", callback=parse_part, help="Do the K-th of N parts of a lake."
-    ),
-    click.option("--status", is_flag=True, help="Tell how far the lake in -o OUT/ is."),
+    option("--part", metavar="K/N", callback=parse_part, help="Do the K-th of N parts of a lake."),
+    option("--status", is_flag=True, help="Tell how far the lake in -o OUT/ is."),
 )
 
 
@@ -271,6 +371,7 @@ def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
         lake = LakeOptions(**{name: given.pop(name) for name in LakeOptions.__dataclass_fields__})
         return function(replace(request, lake=lake), **given)
 
-    for option in reversed(_LAKE_OPTIONS):
-        with_lake = option(with_lake)
-    return takes_texts(with_lake)
+    declared: Callable[..., int] = with_lake
+    for add in reversed(_LAKE_OPTIONS):
+        declared = add(declared)
+    return takes_texts(declared)

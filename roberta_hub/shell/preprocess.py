@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from roberta_hub.shell.options import complete_model, examples, parse_list
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import complete_model, examples, text_option
 
 
 @click.command(
@@ -15,37 +16,30 @@ from roberta_hub.shell.options import complete_model, examples, parse_list
     )
 )
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())
-@click.option("--valid", multiple=True, metavar="TEXT", help="Of the split valid.")
-@click.option("--test", multiple=True, metavar="TEXT", help="Of the split test.")
-@click.option(
-    "-o", "--output", required=True, metavar="FOLDER", type=click.Path(), help="New or empty."
-)
-@click.option(
+@option("--valid", multiple=True, metavar="TEXT", help="Of the split valid.")
+@option("--test", multiple=True, metavar="TEXT", help="Of the split test.")
+@option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(), help="New or empty.")
+@option(
+    "-m",
+    "--model",
     "--vocabulary",
+    "vocabulary",
     default="roberta.base",
     show_default=True,
     metavar="MODEL",
     shell_complete=complete_model,
     help="Name or path of the model that is to read the ids.",
 )
-@click.option(
-    "--text",
-    "columns",
-    callback=parse_list,
-    metavar="COLUMN",
-    help="Column of the texts of a table; A,B of labelled pairs.",
-)
-@click.option(
-    "--label", metavar="COLUMN", help="Column of the labels: writes input0, input1 and label."
-)
-@click.option("--regression", is_flag=True, help="The labels are numbers.")
-@click.option(
+@text_option("columns", "Column of the texts of a table; A,B of labelled pairs.", "COLUMN")
+@option("--label", metavar="COLUMN", help="Column of the labels: writes input0, input1 and label.")
+@option("--regression", is_flag=True, help="The labels are numbers.")
+@option(
     "--format",
     "form",
     metavar="NAME",
     help="csv, tsv, jsonl, parquet, or a set of GLUE, such as rte.",
 )
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads; one for each core.")
+@option("--workers", type=click.IntRange(1), metavar="N", help="Threads; one for each core.")
 def preprocess(
     texts: tuple[str, ...],
     valid: tuple[str, ...],

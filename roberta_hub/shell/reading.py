@@ -15,7 +15,7 @@ import click
 
 from roberta_hub.arguments import advise, short_repr
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.rows.columns import shell_list, table_line
+from roberta_hub.rows.columns import find_text_column, shell_list, table_line
 from roberta_hub.rows.formats import Missing
 from roberta_hub.rows.lines import (
     UNPACKING_ERRORS,
@@ -122,7 +122,7 @@ def open_source(
 
     Args:
         source: a path, or "-".
-        columns: of a table; (): the only one, or the one called text.
+        columns: of a table; (): see `find_text_column`.
         parts: how many texts an input has.
         format: one of `INPUT_FORMATS`; None: by the file's name. Standard input is lines, or JSONL
             where columns are named.
@@ -147,7 +147,7 @@ def open_source(
         return _table_source(open_table(path, format), columns, parts)
     if columns:
         raise click.UsageError(
-            f"--column names a column, and {source} is no table: its name ends in none of .csv, "
+            f"--text names a column, and {source} is no table: its name ends in none of .csv, "
             ".tsv, .jsonl, .parquet; --input-format says what it is"
         )
     return Source(_lines(raw_lines(path), source, parts))
@@ -167,7 +167,7 @@ def _check(request: Request, parts: Parts) -> None:
     if len(ways) > 1:
         raise click.UsageError(f"give {' or '.join(ways)}, not both")
     if request.columns and (request.texts or request.pairs):
-        raise click.UsageError("--column is for a table: give -i FILE, or JSONL on standard input")
+        raise click.UsageError("--text is for a table: give -i FILE, or JSONL on standard input")
     if request.input_format and (request.texts or request.pairs):
         raise click.UsageError("--input-format is for a file: give -i FILE, or standard input")
     for names, count in (
@@ -244,7 +244,7 @@ def _note_header(text: str, name: str) -> None:
     source = "-" if name == STDIN else name
     advise(
         f"{name}:1 looks like {what}, and each line is taken as a text; "
-        f"-i {source} --input-format {format} -c {shell_list([column])} reads a table"
+        f"-i {source} --input-format {format} --text {shell_list([column])} reads a table"
         + (" from a pipe" if name == STDIN else "")
     )
 
@@ -253,7 +253,7 @@ def _with_format(why: str, name: str) -> str:
     """Add how a pipe says what it holds, where its first line is no text."""
     if name != STDIN or "name says otherwise" not in why:
         return why
-    kind = "parquet -c NAME" if "Parquet" in why else "lines (or csv, tsv, jsonl with -c NAME)"
+    kind = "parquet --text NAME" if "Parquet" in why else "lines (csv, tsv, jsonl with --text NAME)"
     return why.partition("; its name")[0] + f"; -i - --input-format {kind} reads it"
 
 
@@ -279,7 +279,7 @@ def _stream(
     if format in (None, "lines") and not columns:
         return Source(_lines(lines, name, parts))
     if format == "lines":
-        raise click.UsageError("--column names a column, and lines have none")
+        raise click.UsageError("--text names a column, and lines have none")
     if format is None:
         lines = _checked_jsonl(lines, name)
     return _table_source(stream_table(lines, format or "jsonl", name), columns, parts, lines)
@@ -293,7 +293,7 @@ def _checked_jsonl(lines: LineStream, name: str) -> LineStream:
         raise InputError(_with_format(text.why, name), place=f"{name}:1")
     if isinstance(text, str) and text.strip() and not text.lstrip().startswith("{"):
         raise click.UsageError(
-            f"--column takes JSONL from {name}, an object a line, and the first line is "
+            f"--text takes JSONL from {name}, an object a line, and the first line is "
             f"{short_repr(text)}; -i - --input-format csv reads a CSV, and so does its name: "
             "-i FILE"
         )
@@ -338,14 +338,17 @@ def _find_columns(table: Table, parts: Parts) -> Sequence[str]:
     """Return the text columns if they are unambiguous."""
     if not table.columns:  # an empty file
         return ()
-    if len(table.columns) == 1 == parts.least:
-        return table.columns
     for names in ((parts.one,), parts.two):
         if parts.least <= len(names) <= parts.most and set(names) <= set(table.columns):
             return names
+    if parts.least == 1:
+        try:
+            return (find_text_column(table),)
+        except InputError as error:
+            raise click.UsageError(error.in_shell()) from None
     wanted = parts.called(parts.least)
     example = "NAME" if len(wanted) == 1 else ",".join(wanted).upper()
     raise click.UsageError(
-        f"{table.name}: which column has the {' and which the '.join(wanted)}? Say --column "
+        f"{table.name}: which column has the {' and which the '.join(wanted)}? Say --text "
         f"{example}. {table.listed()}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples
 
 
@@ -14,7 +15,7 @@ from roberta_hub.shell.options import examples
         "roberta-hub run -m package.evaluate dev.tsv",
     ),
 )
-@click.option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
+@option("-m", "module", is_flag=True, help="SCRIPT is the name of a module.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(module: bool, script: str, arguments: tuple[str, ...]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from roberta_hub.shell.given import option
 from roberta_hub.shell.options import DEFAULT_MODEL, MODEL, examples
 
 
@@ -15,14 +16,14 @@ from roberta_hub.shell.options import DEFAULT_MODEL, MODEL, examples
     )
 )
 @MODEL
-@click.option(
+@option(
     "--port",
     metavar="N",
     type=click.IntRange(0, 65535),
     default=0,
     help="The port to listen to.  [default: a free one]",
 )
-@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@option("--no-browser", is_flag=True, help="Only print the address.")
 def ui(model: str | None, port: int, no_browser: bool) -> int:
     """Show a page in the browser to play with a model: masks, labels, searches, tokens.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roberta_hub.shell.options import complete_model, examples, parse_list
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import examples, names_option, takes_models, text_option
 
 if TYPE_CHECKING:
     from roberta_hub.evaluation.comparison import Comparison
@@ -22,8 +23,8 @@ REPORTS = ("text", "json", "markdown")
         "roberta-hub verify mine --against http://localhost:8080/embed",
     )
 )
-@click.argument("model", shell_complete=complete_model)
-@click.option(
+@takes_models("model")
+@option(
     "--against",
     "peer",
     required=True,
@@ -31,7 +32,7 @@ REPORTS = ("text", "json", "markdown")
     help="An ONNX file; a folder, for transformers and sentence-transformers; the address of a "
     "server of sentence vectors (/embed, /v1/embeddings); a .gguf file.",
 )
-@click.option(
+@option(
     "-i",
     "--input",
     "source",
@@ -39,21 +40,22 @@ REPORTS = ("text", "json", "markdown")
     metavar="FILE",
     help="Ask about these texts too: one a line, or a table's column.",
 )
-@click.option(
-    "-c", "--column", callback=parse_list, metavar="NAME", help="The column of a table's texts."
+@text_option(
+    "text",
+    "The column of a table's texts. Without it: found by its name, or the only one of prose.",
 )
-@click.option(
+@option(
     "--least-cosine",
     type=click.FloatRange(0, 1),
     metavar="COSINE",
     help="Under which an answer in less precision is a failure. Without it: 0.99.",
 )
-@click.option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
 def verify(
     model: str,
     peer: str,
     source: str | None,
-    column: tuple[str, ...],
+    text: tuple[str, ...],
     least_cosine: float | None,
     form: str,
 ) -> int:
@@ -64,7 +66,7 @@ def verify(
     """
     from roberta_hub.verification.verify import verify as verified
 
-    texts = None if source is None else _texts(source, column)
+    texts = None if source is None else _texts(source, text)
     found = verified(model, peer, texts, least_cosine=least_cosine)
     _write(found, form)
     return 0 if found.ok else 1
@@ -76,9 +78,8 @@ def verify(
         "roberta-hub compare mine newer -i moods.csv --format markdown",
     )
 )
-@click.argument("old", shell_complete=complete_model)
-@click.argument("new", shell_complete=complete_model)
-@click.option(
+@takes_models("old", "new")
+@option(
     "-i",
     "--input",
     "source",
@@ -87,43 +88,42 @@ def verify(
     metavar="FILE",
     help="The table: CSV, TSV, JSONL or Parquet.",
 )
-@click.option(
-    "--text",
-    callback=parse_list,
+@text_option(
+    "text",
+    "Column of the texts; A,B of pairs. Without it: found by its name, or the only one of prose.",
+    "COLUMN",
+)
+@names_option(
+    "--label",
     metavar="COLUMN",
-    help="Column of the texts; A,B of pairs. Without it: found by its name, or the only one.",
+    help="Column of the right labels, or columns of 0 and 1: A,B. Without it: found by its name.",
 )
-@click.option(
-    "--label", metavar="COLUMN", help="Column of the right labels. Without it: found by its name."
-)
-@click.option(
-    "--by", callback=parse_list, metavar="COLUMN", help="Columns whose values are slices: A,B."
-)
-@click.option("--head", metavar="NAME", help="The head of both, where they have several.")
-@click.option(
+@names_option("--by", metavar="COLUMN", help="Columns whose values are slices: A,B.")
+@option("--head", metavar="NAME", help="The head of both, where they have several.")
+@option(
     "--verb",
     type=click.Choice(("classify", "embed")),
     help="Without it: classify, where both have a head for it, else embed.",
 )
-@click.option(
+@option(
     "--header/--no-header",
     default=True,
     help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
 )
-@click.option("--truncate", is_flag=True, help="Cut texts that are too long.")
-@click.option(
+@option("--truncate", is_flag=True, help="Cut texts that are too long.")
+@option(
     "--most-changed",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
     help="Share of the answers that may change; more is a failure.",
 )
-@click.option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
 def compare(
     old: str,
     new: str,
     source: str,
     text: tuple[str, ...],
-    label: str | None,
+    label: tuple[str, ...],
     by: tuple[str, ...],
     head: str | None,
     verb: Any,
@@ -144,7 +144,7 @@ def compare(
         new,
         source,
         text=text or None,
-        label=label,
+        label=label or None,
         by=by,
         head=head,
         verb=verb,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples
 
 
@@ -14,7 +15,7 @@ from roberta_hub.shell.options import examples
     )
 )
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())
-@click.option(
+@option(
     "--size",
     type=int,
     default=50_265,
@@ -22,11 +23,11 @@ from roberta_hub.shell.options import examples
     metavar="N",
     help="Ids: 256 bytes, 5 special symbols, and the merges.",
 )
-@click.option(
-    "-o", "--output", required=True, metavar="FOLDER", type=click.Path(), help="New or empty."
-)
-@click.option(
+@option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(), help="New or empty.")
+@option(
+    "-c",
     "--text",
+    "--column",
     "column",
     default="text",
     show_default=True,

@@ -6,7 +6,6 @@ hydra composes, omegaconf checks the types and `limits.check` the ranges. No fil
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from roberta_hub.errors import (
     MissingExtraError,
     RobertaHubError,
     UnknownNameError,
+    near_names,
 )
 from roberta_hub.extras import install
 from roberta_hub.rows.tables import FORMATS, format_of
@@ -126,6 +126,7 @@ def compose(overrides: Sequence[str]) -> Config:
             f"{_EXAMPLE.split()}"
         )
     given = [_checked(override) for override in overrides]
+    _check_once(given)
     with _composing:
         try:
             config = _composed(given)
@@ -233,7 +234,7 @@ def _checked(override: str) -> str:
     names = [*fields(), *GROUPS]
     if name not in names:
         leaves = [known for known in names if known.rsplit(".", 1)[-1] == name]
-        leaves = leaves or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        leaves = leaves or near_names(name, names) or _near_leaves(name, names)
         hint = (
             f"did you mean {' or '.join(leaves)}?"
             if leaves
@@ -286,6 +287,25 @@ _WORDS = {
     "{": re.compile(_QUOTED + r"""[^\s,:\[\]{}'"](?:[^,:\[\]{}'"]*[^\s,:\[\]{}'"])?"""),
 }
 """The words of a value: of a list, of a dict; any other value is one."""
+
+
+def _check_once(overrides: Sequence[str]) -> None:
+    """Refuse a setting that is given twice, of which hydra takes the last."""
+    seen: dict[str, str] = {}
+    for override in overrides:
+        name = override.lstrip("+").partition("=")[0]
+        if name in seen:
+            both = f"{clean(seen[name])[:200]} and {clean(override)[:200]}"
+            raise InputError(f"{name} is set twice: {both}; leave one out")
+        seen[name] = override
+
+
+def _near_leaves(name: str, names: Sequence[str]) -> list[str]:
+    """Names of settings, whatever their section, that are near to a name."""
+    leaves = {known.rsplit(".", 1)[-1]: known for known in reversed(names)}
+    return [leaves[leaf] for leaf in near_names(name.rsplit(".", 1)[-1], leaves)]
+
+
 _OPEN = ("data.columns.", "task.options.", "architecture.")
 """Fields that hold names which hydra cannot know; the code that reads them checks them."""
 _EXAMPLE = "finetune=mnli data.train=train.tsv optimizer.lr=2e-5"

@@ -260,7 +260,7 @@ def read_options(
 
 def suggestion(name: object, names: Sequence[str]) -> str:
     """End a sentence about an unknown name: with the names that look like it, else with all."""
-    close = close_names(name, names, cutoff=0.5)
+    close = close_names(name, names)
     if close:
         return f"; did you mean {close}?"
     return f"; there are {', '.join(names)}"

@@ -14,7 +14,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 from lakes import TEXT, pairs, parts, write_model, write_rows  # noqa: E402
 
 from roberta_hub.errors import InputError  # noqa: E402
-from roberta_hub.scale import Verb, lake  # noqa: E402
+from roberta_hub.scale import Verb, lake, status  # noqa: E402
 
 ROWS, UNIT = 90, 20
 pytestmark = pytest.mark.usefixtures("ran")
@@ -95,3 +95,14 @@ def test_a_merge_that_is_killed_or_reads_a_damaged_file(
     assert ran == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "one.parquet"]
     assert pq.read_table(one)["id"].to_pylist() == list(range(ROWS))
+
+
+def test_a_finished_one_file_says_how_many_units_it_was(
+    tmp_path: Path, source: Path, verb: Verb
+) -> None:
+    one = tmp_path / "one.parquet"
+    first = lake(source, one, verb, unit_rows=UNIT)
+    assert str(first).startswith(f"{one}: 5 of 5 units, 90 rows; 5 units in ")
+    again = lake(source, one, verb, unit_rows=UNIT)
+    assert str(again) == f"{one}: 5 of 5 units, 90 rows; 0 units in 0 s, 0 rows/s"
+    assert str(status(one)) == f"{one}: 5 of 5 units done, 0 left, finished"

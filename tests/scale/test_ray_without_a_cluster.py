@@ -67,8 +67,9 @@ def test_a_machine_says_what_keeps_it_from_working(tmp_path: Path) -> None:
         f"it has roberta_hub {__version__}, and the driver has 0.0.1"
     )
     job.folder = str(tmp_path / "local")  # a disk of the driver's own
-    assert "is not there; source and target must be where all machines see them" in (
-        on_ray.Worker(job, __version__).check()
+    assert on_ray.Worker(job, __version__).check() == (
+        f"{tmp_path}/local/_plan.json is not there; source and target must be where all machines "
+        "see them: on a shared disk, or in an object store"
     )
     job.system = pa.fs.S3FileSystem(anonymous=True, endpoint_override="127.0.0.1:1")
     job.folder = "bucket/out"  # of a store that this machine cannot reach

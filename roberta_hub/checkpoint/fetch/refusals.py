@@ -118,7 +118,7 @@ def not_in_cache(name: str, variable: str, lacks: str = "") -> DownloadError:
 def _not_found(name: str, hub: str) -> UnknownNameError:
     """Make the error for a model that is not there, or is private."""
     catalogue = [other for record in MODELS for other in record.elsewhere if "/" in other]
-    near = close_names(name, [*known_names(), *catalogue], 0.8) or " or ".join(suggestions(name))
+    near = close_names(name, [*known_names(), *catalogue]) or " or ".join(suggestions(name))
     hint = f"; did you mean {near}?" if near and name not in near else ""
     yours = "your token does not open it" if get_token() else _LOGIN
     return UnknownNameError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from roberta_hub.files import DISK_ERRORS, publishing_all, reason_of, staging
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.text.learnt import digest, unpack
+from roberta_hub.text.tokenizer import Text
 
 README_MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
 """The first line of the README.md, by which a folder of ours is known."""
@@ -63,6 +65,33 @@ def holds_model(directory: Path) -> bool:
         return marked and is_ours(Folder(directory))
     except (OSError, ValueError, RobertaHubError):
         return False
+
+
+def check_same_table(directory: Path, texts: Sequence[Text]) -> None:
+    """Refuse to replace the model of another table, where nobody has named the folder.
+
+    A table is the same where it has half of the texts that the model there has learnt, or where the
+    model has learnt half of its texts: rows come and go.
+
+    Args:
+        directory: which `check_output` has seen.
+        texts: of the table.
+
+    Raises:
+        InputError: the folder holds a model that has learnt other texts.
+    """
+    if not holds_model(directory):
+        return
+    learnt = unpack(Folder(directory).json("config.json").get("learnt"))
+    own = set(map(digest, texts))
+    if 2 * len(own & learnt) < max(1, min(len(own), len(learnt))):
+        raise InputError(
+            f"{directory} holds a model that fit made of another table",
+            remedy=Remedy(
+                "name another folder with output=...",
+                f"--output NAME writes this one elsewhere, --output {directory} replaces that one",
+            ),
+        )
 
 
 @contextmanager
