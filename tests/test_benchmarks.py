@@ -86,7 +86,7 @@ def test_peers_get_their_files_from_a_process_of_its_own(
     """As in a fresh clone: no $PYTHONPATH says where `lib` is."""
     pytest.importorskip("onnxruntime")
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    with pytest.raises(RuntimeError, match="no ONNX file: .*model.safetensors"):
+    with pytest.raises(RuntimeError, match=r"no ONNX file: .*model\.safetensors"):
         engines.export(tmp_path)
     small[0].save(tmp_path / "theirs", format="huggingface")
     assert engines.export(tmp_path / "theirs").is_file()
