@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.files import new_folder
 from roberta_hub.hub import load_model
 from roberta_hub.model.roberta import require_roberta
@@ -49,6 +49,12 @@ def write_run(run: Path, target: Path) -> None:
     task, settings = state.identity.get("task.name"), state.identity
     if task not in CRITERIA:
         raise InputError(f"{run}: fairseq has no task {task!r}; it has {', '.join(CRITERIA)}")
+    if objectives := (settings.get("task.options") or {}).get("objectives"):
+        raise InputError(
+            f"{run}: fairseq's masked_lm learns words alone, and this run {', '.join(objectives)} "
+            f"too; {run}/last is its model, which can be written as fairseq's without the run",
+            remedy=Remedy("use save(..., 'fairseq')", "leave --optimizer out"),
+        )
     model = require_roberta(interface.model, "a run of fairseq's has")
     if model.config.embedding_dim is not None or model.config.num_unique_layers is not None:
         raise InputError(f"{run}: fairseq's model has no factorized embedding and no shared layers")
