@@ -81,7 +81,7 @@ def code(*words: object) -> str:
 
 # ---- the shell ----
 
-NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin", "ui")
+NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "ui")
 """Verbs whose examples take minutes, need a server, or print what differs from machine to machine:
 their pages show the command alone."""
 NEEDS = {
