@@ -56,8 +56,17 @@ extras["test"] = [
     "psutil",
     "blingfire==0.1.8",
     "transformers>=4.40",
+    "peft>=0.17",
+    "datasets>=3",
+    "langchain-core>=0.3",
     "seqeval",
+    "vaderSentiment",
+    "textblob",
+    "markdown-it-py",
     "scikit-learn",  # sentence-transformers', which is installed with --no-deps
+    "numpy",
+    "scipy",
+    "joblib",
     # stock fairseq itself is installed with --no-deps: its pins are refused by today's pip
     "bitarray",
     "sacrebleu",

@@ -14,9 +14,10 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import speed  # noqa: E402
 import threads_safety  # noqa: E402
 import tiny  # noqa: E402
-from lib import answers, costs, guard  # noqa: E402
+from lib import answers, costs, engines, guard  # noqa: E402
 from lib.demands import AS_IT_COMES  # noqa: E402
 from lib.timing import Samples, sampled, sampled_by_turns  # noqa: E402
 
@@ -76,6 +77,53 @@ def test_one_slow_ratio_or_one_missing_peer_fails(what: str, kind: str | None) -
     del found[what]
     assert len(guard.judge(found, kind)[1]) == 1
     assert len(guard.judge({}, kind)[1]) == len(guard.MEASURED["AMD Zen 4"])
+
+
+@pytest.mark.system
+def test_peers_get_their_files_from_a_process_of_its_own(
+    small: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """As in a fresh clone: no $PYTHONPATH says where `lib` is."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with pytest.raises(RuntimeError, match=r"no ONNX file: .*model\.safetensors"):
+        engines.export(tmp_path)
+    small[0].save(tmp_path / "theirs", format="huggingface")
+    assert engines.export(tmp_path / "theirs").is_file()
+    ids = [torch.tensor([0, 31414, 232, 2])]
+    (wanted,) = engines.ours(small[0])(ids)
+    for dtype, near in (("float32", 1e-4), ("int8", 0.3)):
+        (found,) = engines.onnxruntime(tmp_path / "theirs", dtype)(ids)
+        assert (found - wanted).abs().max() < near
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("slow", [False, True])
+def test_the_command_fails_where_a_ratio_is_below_its_floor(
+    slow: bool, small: Any, monkeypatch: Any
+) -> None:
+    """With clocks of our own in place of the engines, of which one may be slow."""
+    times = dict.fromkeys(speed.QUICK, 1.0)
+    times |= {"roberta_hub": 0.1, "roberta_hub, int8": 0.01}
+    if slow:
+        times["roberta_hub, int8"] = 1.5
+
+    class Engine:
+        def __init__(self, name: str, size: str, folder: Path) -> None:
+            self.seconds = times[name]
+
+        def time(self, ids: Any, call: Any) -> Any:
+            return self.seconds * sum(map(len, ids)), True
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(speed, "Alone", Engine)
+    monkeypatch.setattr(speed, "export", lambda folder: folder)
+    monkeypatch.setattr(speed, "random_model", lambda size: small[0])
+    monkeypatch.setattr(speed, "PAUSE", 0)
+    monkeypatch.setattr(sys, "argv", ["speed.py", "quick"])
+    assert speed.main() == int(slow)
 
 
 @pytest.mark.parametrize(

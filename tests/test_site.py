@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from scripts import TOOLS, load_script
 
 import roberta_hub
@@ -56,6 +57,35 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert built.returncode == 0, built.stderr
     assert "WARNING" not in built.stderr
     return folder
+
+
+GROUPS = ["Ask", "Train", "Many texts and servers", "Trust"]
+
+
+def test_the_guides_stand_in_the_same_groups_in_the_menu_and_on_their_page() -> None:
+    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8").partition("\nvalidation:")[0])
+    (guides,) = [part["Guides"] for part in menu["nav"] if "Guides" in part]
+    first, *groups = guides
+    assert first == "docs/guides/index.md" and [[*group] for group in groups] == [
+        [g] for g in GROUPS
+    ]
+    in_menu = [
+        (name, Path(page).name)
+        for group in groups
+        for name, pages in group.items()
+        for entry in pages
+        for page in entry.values()
+    ]
+    index = (ROOT / "docs/guides/index.md").read_text("utf-8")
+    parts = re.split(r"^\| ([a-z ]+) \| \|$", index, flags=re.MULTILINE)[1:]
+    on_page = [
+        (name.capitalize(), page)
+        for name, rows in zip(parts[::2], parts[1::2], strict=True)
+        for page in re.findall(r"^\| \[.*?\]\((.*?)\)", rows, re.MULTILINE)
+    ]
+    assert in_menu == on_page
+    there = {page.name for page in (ROOT / "docs/guides").glob("*.md")} - {"index.md"}
+    assert {page for _, page in on_page} == there and len(on_page) == len(there)
 
 
 def public_methods() -> set[str]:

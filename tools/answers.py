@@ -49,9 +49,9 @@ ELSEWHERE = {
 WIDTH = 82
 """Of a line of an error that is written, without `# `."""
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SET_UP = ("git clone ", "pip install ")
-"""Blocks that begin so are not run here: the first asks a network and runs these very tests, and
-the wheel's test installs the package."""
+SET_UP = ("make ", "pip install ")
+"""Blocks that begin so are not run here: the first installs and runs these very tests, and the
+wheel's test installs the package."""
 NUMBER = re.compile(r"-?\d+\.\d+")
 BAR = re.compile("[\u2588-\u258f]+")
 """A bar of a table, as long as the number beside it says."""

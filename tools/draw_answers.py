@@ -10,23 +10,27 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from svg_text import SANS, text, width  # noqa: E402
+
 PICTURES = {name: ROOT / f"docs/images/answers-{name}.svg" for name in ("light", "dark")}
 MASKED = "They have lived here for many <mask>."
 TOPIC, LABELS = "The team scored twice.", ("sports", "politics", "cooking")
 PAIR = ("A child is painting a fence in the garden.", "Nobody is painting anything.")
 QUERY = "When can I visit?"
 TEXTS = ("You can pay by card.", "The museum opens at nine.", "Dogs are not allowed.")
-SANS = "-apple-system, 'Segoe UI', 'Noto Sans', Helvetica, Arial, sans-serif"
-MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace"
 WIDTH, PANEL, GAP, HEIGHT = 1000, 490, 20, 190
-INSIDE, ROW, LETTER = 18, 25, 7.8
-"""The margin in a panel, the height of a bar's row, and the width of a letter of code."""
+INSIDE, ROW, SIZE, CODE = 18, 25, 14, 13
+"""The margin in a panel, the height of a bar's row, and the sizes of words and of code."""
+LETTER = width("x", CODE, mono=True)
 METADATA = re.compile("<metadata>(.*?)</metadata>", re.DOTALL)
 
 Bars = list[tuple[str, float]]
@@ -77,15 +81,9 @@ def ranked(scores: dict[str, float]) -> list[list[Any]]:
     return [[label, round(s, 2)] for label, s in sorted(scores.items(), key=lambda item: -item[1])]
 
 
-def text(x: float, y: float, words: str, colour: str, more: str = "") -> str:
-    """Write a line of text."""
-    return f'<text x="{x:g}" y="{y:g}" fill="{colour}"{more}>{escape(words)}</text>'
-
-
 def code(x: float, y: float, words: str, colour: str) -> str:
-    """Write a line of code, as wide in every font."""
-    more = f' class="m" xml:space="preserve" textLength="{len(words) * LETTER:.1f}"'
-    return text(x, y, words, colour, more)
+    """Write a line of code."""
+    return text(x, y, words, CODE, colour, mono=True)
 
 
 def bars(x: int, y: int, rows: Bars, left: int, colours: Colours) -> list[str]:
@@ -103,12 +101,12 @@ def bars(x: int, y: int, rows: Bars, left: int, colours: Colours) -> list[str]:
     for i, (name, share) in enumerate(rows):
         top, length = y + i * ROW, max(2, round(most * max(0.0, share)))
         ink = colours.faint if i else colours.ink
-        first, fade = ("", ' opacity="0.45"') if i else (' font-weight="600"', "")
+        fade = ' opacity="0.45"' if i else ""
         lines += [
-            text(x, top + 14, name, ink, first),
+            text(x, top + 14, name, SIZE, ink, bold=not i),
             f'<rect x="{x + left}" y="{top + 3}" width="{length}" height="14" rx="3" '
             f'fill="{colours.bar}"{fade}/>',
-            text(x + left + length + 8, top + 14, f"{share:.2f}", ink, first),
+            text(x + left + length + 8, top + 14, f"{share:.2f}", SIZE, ink, bold=not i),
         ]
     return lines
 
@@ -118,8 +116,8 @@ def frame(x: int, y: int, title: str, call: str, colours: Colours) -> list[str]:
     return [
         f'<rect x="{x + 0.5}" y="{y + 0.5}" width="{PANEL - 1}" height="{HEIGHT - 1}" rx="8" '
         f'fill="{colours.ground}" stroke="{colours.line}"/>',
-        text(x + INSIDE, y + 29, title, colours.ink, ' font-weight="600" font-size="15"'),
-        text(x + PANEL - INSIDE, y + 29, call, colours.faint, ' class="m" text-anchor="end"'),
+        text(x + INSIDE, y + 29, title, SIZE + 1, colours.ink, bold=True),
+        text(x + PANEL - INSIDE, y + 29, call, CODE - 1, colours.faint, anchor="end", mono=True),
     ]
 
 
@@ -144,7 +142,10 @@ def marked(x: int, y: int, sentence: int, words: list[Any], colours: Colours) ->
                 f'width="{(end - start) * LETTER + 4:.1f}" fill="{colour}" '
                 f'opacity="{0.1 + 0.4 * strength:.2f}"/>'
             )
-    return [*lines, code(x, y, PAIR[sentence], colours.ink)]
+    return lines + [
+        code(x + word.start() * LETTER, y, word[0], colours.ink)
+        for word in re.finditer(r"\S+", PAIR[sentence])
+    ]
 
 
 def picture(found: dict[str, Any], scheme: str) -> str:
@@ -160,23 +161,22 @@ def picture(found: dict[str, Any], scheme: str) -> str:
         *frame(0, 0, "Fill in a word", "roberta.fill_mask(text)", colours),
         code(INSIDE, 60, MASKED, colours.ink),
         *bars(INSIDE, 76, found["fill_mask"], 80, colours),
-        *frame(right, 0, "Label by your own words", "roberta.zero_shot(text, labels)", colours),
+        *frame(right, 0, "Label by your words", "roberta.zero_shot(text, labels)", colours),
         code(right + INSIDE, 60, TOPIC, colours.ink),
         *bars(right + INSIDE, 76, found["zero_shot"], 80, colours),
-        *frame(0, below, "Compare two sentences, and see why", "roberta.explain(pair)", colours),
+        *frame(0, below, "Compare two sentences", "roberta.explain(pair)", colours),
         *marked(INSIDE, below + 60, 0, found["explain"], colours),
         *marked(INSIDE, below + 86, 1, found["explain"], colours),
-        *bars(INSIDE, below + 102, found["classify"], 110, colours),
+        *bars(INSIDE, below + 102, found["classify"], 124, colours),
         *frame(right, below, "Search by meaning", "roberta.search(query, texts)", colours),
         code(right + INSIDE, below + 60, QUERY, colours.ink),
-        *bars(right + INSIDE, below + 76, found["search"], 200, colours),
+        *bars(right + INSIDE, below + 76, found["search"], 232, colours),
     ]
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" font-family="{escape(SANS)}" font-size="14">',
+        f'height="{height}" font-family="{escape(SANS)}">',
         "<title>What roberta.tiny answers: a word for a mask, a label, a pair, a search</title>",
         f"<metadata>{escape(json.dumps(found), quote=False)}</metadata>",
-        f"<style>.m {{ font-family: {MONO}; font-size: 13px }}</style>",
     ]
     return "\n".join([*head, *lines, "</svg>"]) + "\n"
 

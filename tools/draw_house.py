@@ -10,11 +10,16 @@ to it.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from html import escape
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from svg_text import SANS, text  # noqa: E402
+
 PICTURE = ROOT / "docs/images/house.svg"
 SAYS = {
     "text": "text ↔ ids",
@@ -41,7 +46,6 @@ SAYS = {
 """What a room turns into what; plain modules of the ground floor need no words."""
 WIDTH, FLOOR, BOX, GAP, MARGIN = 760, 86, 46, 14, 30
 INK, QUIET, LINE, ROOM, GROUND = "#1f2328", "#59636e", "#8c959f", "#ddf4ff", "#ffffff"
-FONT = "-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
 
 def floors_test() -> ModuleType:
@@ -107,7 +111,7 @@ def picture() -> str:
     height = max(y for _, y, _ in place.values()) + 50
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" font-family="{FONT}" font-size="14" fill="{INK}" text-anchor="middle">',
+        f'height="{height}" font-family="{escape(SANS)}">',
         "<title>The rooms of roberta_hub: each stands on those below it</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="{GROUND}"/>',
     ]
@@ -123,18 +127,15 @@ def picture() -> str:
     for name, (x, y, width) in place.items():
         says = SAYS.get(name, "")
         box = BOX if name not in rooms[0] else 28
+        size, base = (14, 20) if says else (14 if box == BOX else 11, box / 2 + 5)
+        middle = round(x + width / 2)
         lines += [
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{box}" rx="4" '
             f'fill="{ROOM if box == BOX else GROUND}" stroke="{LINE}"/>',
-            f'<text x="{x + width / 2:.0f}" y="{y + (20 if says else box / 2 + 5):.0f}" '
-            f'font-size="{14 if box == BOX else 11}" font-weight="{600 if says else 400}">'
-            f"{escape(name)}</text>",
+            text(middle, round(y + base), name, size, INK, anchor="middle", bold=bool(says)),
         ]
         if says:
-            lines.append(
-                f'<text x="{x + width / 2:.0f}" y="{y + 37:.0f}" font-size="12" fill="{QUIET}">'
-                f"{escape(says)}</text>"
-            )
+            lines.append(text(middle, round(y + 37), says, 12, QUIET, anchor="middle"))
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

@@ -15,16 +15,17 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tools")]
 
 from lib.demands import engine_of, precision  # noqa: E402
+from svg_text import SANS, text  # noqa: E402
 
 TABLE = ROOT / "benchmarks/results/speed_corpus_base_zen_4.json"
 PICTURE = ROOT / "docs/images/speed.svg"
 WIDTH, ROW, LEFT, RIGHT, TOP = 760, 20, 190, 60, 34
 OURS, THEIRS, INK, GROUND = "#0969da", "#8c959f", "#1f2328", "#ffffff"
 PRECISIONS = ("float32", "bfloat16", "int8")
-FONT = "-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+SIZE = 13
 
 Bars = list[tuple[str, float]]
 
@@ -45,9 +46,9 @@ def bar(y: int, name: str, speed: float, length: float) -> list[str]:
     """Write a bar with its name and its number."""
     colour = OURS if name == "roberta_hub" else THEIRS
     return [
-        f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{escape(name)}</text>',
+        text(LEFT - 8, y + 14, name, SIZE, INK, anchor="end"),
         f'<rect x="{LEFT}" y="{y + 3}" width="{length:.1f}" height="{ROW - 6}" fill="{colour}"/>',
-        f'<text x="{LEFT + length + 6:.1f}" y="{y + 14}">{speed:,.0f}</text>',
+        text(round(LEFT + length + 6, 1), y + 14, f"{speed:,.0f}", SIZE, INK),
     ]
 
 
@@ -61,17 +62,17 @@ def picture() -> str:
     )
     lines, y = [], TOP
     for kind, rows in groups.items():
-        lines.append(f'<text x="10" y="{y + 14}" fill="{INK}" font-weight="600">{kind}</text>')
+        lines.append(text(10, y + 14, kind, SIZE, INK, bold=True))
         for name, speed in rows:
             lines += bar(y, name, speed, speed * scale)
             y += ROW
         y += ROW // 2
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
-        f'height="{y}" font-family="{FONT}" font-size="13" fill="{INK}">',
+        f'height="{y}" font-family="{escape(SANS)}">',
         f"<title>{title}</title>",
         f'<rect width="{WIDTH}" height="{y}" fill="{GROUND}"/>',
-        f'<text x="10" y="20" font-weight="600">{title}</text>',
+        text(10, 20, title, SIZE, INK, bold=True),
     ]
     return "\n".join([*head, *lines, "</svg>"]) + "\n"
 

@@ -81,13 +81,13 @@ def code(*words: object) -> str:
 
 # ---- the shell ----
 
-NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin", "ui")
+NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "ui")
 """Verbs whose examples take minutes, need a server, or print what differs from machine to machine:
 their pages show the command alone."""
 NEEDS = {
     "mine": "`mine` is a model that [fit](fit.md) made of [the table of ten minutes]"
     "(../../start/ten_minutes.md#train-a-classifier)",
-    "newer": "`newer` is another, made with `--epochs 3`",
+    "newer": "`newer` is another, whose body was trained too",
     "my-vocabulary": "`my-vocabulary` is what [vocabulary](vocabulary.md) made of four lines",
     "ner": "`ner` is a tagger that [fit](fit.md) made of sentences with marked names and places",
     "reranker": "`reranker` is a model that [fit](fit.md) made of queries, texts and scores",

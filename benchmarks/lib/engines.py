@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -167,11 +168,18 @@ def torch_layers(roberta: roberta_hub.RobertaHubInterface) -> Encode:
 def export(folder: Path) -> Path:
     """The Hugging Face model as ONNX, with ONNX Runtime's fusions for BERT; in int8 beside it.
 
-    A process makes it that gives its memory back.
+    A process makes it that gives its memory back; it finds modules where this one does.
+
+    Raises:
+        RuntimeError: it made none; what it said.
     """
     fused = folder / "fused.onnx"
     if not fused.is_file():
-        subprocess.run([sys.executable, __file__, folder], check=True, capture_output=True)
+        command = [sys.executable, "-m", "lib.engines", str(folder)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        made = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if made.returncode:
+            raise RuntimeError(f"no ONNX file: {(made.stderr.splitlines() or ['no reason'])[-1]}")
     return fused
 
 

@@ -350,10 +350,15 @@ def _cut_batches(
         yield current
 
 
+def batch_tokens_of(device: torch.device) -> int:
+    """Tokens of a batch on a device; whatever is no CPU is kept busy as a GPU is."""
+    return BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
+
+
 def _budget(device: torch.device, parallel: bool) -> int:
     if parallel:
         return threads.WORKER_BATCH_TOKENS
-    return BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
+    return batch_tokens_of(device)
 
 
 def _progress_bar(total: int, budget: int, progress: bool | None) -> Any:

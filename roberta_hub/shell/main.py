@@ -55,7 +55,6 @@ VERBS_BY_SECTION = {
         "export": "a model as ONNX or for torch.export, for other runtimes",
         "scan": "what is inside a checkpoint, without running it",
         "doctor": "versions, devices, cache, environment, a self-test",
-        "pin": "for maintainers: catalogue rows with the digests on record here",
     },
 }
 """The verbs with their help, here so that `roberta-hub --help` imports none of them."""
@@ -78,7 +77,7 @@ examples:
 Texts are arguments, the lines of a file (-i FILE), a column of a table (-i FILE --text NAME), or
 the lines of standard input. Results go to standard output, all else to standard error. The exit
 status is 0, 1 for input that cannot be used, 2 for wrong usage, 130 after Ctrl-C; verify, compare,
-evaluate, scan, doctor and pin say in their help what theirs means.
+evaluate, scan and doctor say in their help what theirs means.
 
 Completion: eval "$(_ROBERTA_HUB_COMPLETE=bash_source roberta-hub)", zsh_source and fish_source.
 """

@@ -1,4 +1,4 @@
-"""Declares the verbs on files and the installation: models, download, convert, scan, doctor, pin.
+"""Declares the verbs on files and the installation: models, download, convert, scan, doctor.
 
 Imports are inside the verbs, so that help is shown at once.
 """
@@ -161,19 +161,3 @@ def doctor(verify: bool) -> int:
     from roberta_hub.shell import doctor as work
 
     return work.doctor(verify=verify)
-
-
-@click.command(
-    epilog=examples(
-        "roberta-hub pin",
-        "roberta-hub pin > rows.txt",
-    )
-)
-def pin() -> int:
-    """For maintainers: write the catalogue's rows with the digests that this cache knows.
-
-    The exit status is 1 if records contradict each other.
-    """
-    from roberta_hub.shell import pin as work
-
-    return work.pin()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.files import new_folder, publishing_all, write_files
 from roberta_hub.formats.fairseq import fairseq_files, fairseq_state
 from roberta_hub.formats.saving import checkpoint_of
@@ -184,6 +184,12 @@ def write_run(run: Path, target: Path) -> None:
     task, settings = str(state.identity.get("task.name")), state.identity
     if task not in CRITERIA:
         raise InputError(f"{run}: fairseq has no task {task!r}; it has {', '.join(CRITERIA)}")
+    if objectives := (settings.get("task.options") or {}).get("objectives"):
+        raise InputError(
+            f"{run}: fairseq's masked_lm learns words alone, and this run {', '.join(objectives)} "
+            f"too; {run}/last is its model, which can be written as fairseq's without the run",
+            remedy=Remedy("use save(..., 'fairseq')", "leave --optimizer out"),
+        )
     model = require_roberta(interface.model, "a run of fairseq's has")
     if not keeps_moments(model):
         raise InputError(f"{run}: fairseq's model has no factorized embedding and no shared layers")

@@ -32,6 +32,31 @@ def answers() -> ModuleType:
     return ANSWERS
 
 
+PAGE_WIDTH = 88
+"""Columns of a block that GitHub's page shows without a scroll bar."""
+
+
+def test_no_line_of_a_block_runs_out_of_the_page() -> None:
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 3
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert [line for line in lines if len(line) > PAGE_WIDTH] == []
+
+
+def test_the_first_block_works_as_pasted_in_a_clone() -> None:
+    """No name in it is to be filled in: `OWNER` stands where torch.hub wants one."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    first = re.search(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert first is not None
+    for command in first[1].splitlines():
+        assert re.search(rf"^{command.removeprefix('make ')}:", makefile, re.MULTILINE), command
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs/start").glob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        named = [line for line in text.splitlines() if "OWNER/roberta_hub" in line]
+        assert all("torch.hub.load" in line for line in named), page.name
+        assert not named or "`OWNER` is the account that hosts" in text, page.name
+
+
 ENVIRONMENT = dict(os.environ)
 
 

@@ -16,6 +16,7 @@ import torch
 from checkpoint.archives import pack, regular
 from checkpoint.checkpoints import fairseq_file, legacy_pickle, small, with_pickle
 from checkpoint.server import Server, body
+from scripts import TOOLS, load_script
 
 from roberta_hub import __version__, available_models, load_model
 from roberta_hub.checkpoint.fetch import download, http
@@ -203,8 +204,9 @@ def test_old_torch_is_a_problem(
 
 def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.CaptureFixture[str]):
     digest = json.loads((base / "manifest.json").read_text())["archive_sha256"]
-    status, out, _ = run("pin")
-    assert status == 0
+    pin = load_script(TOOLS / "pin.py").pin
+    assert pin() == 0
+    out = capsys.readouterr().out
     names = {"Record": Record, "archive": archive, "repository": repository}
     names |= {"Origin": Origin, "Remote": Remote}  # of relatives, whose origins are written out
     (row,) = eval(f"({out})", names)
@@ -222,7 +224,7 @@ def test_pin_gives_rows_that_the_catalogue_takes(base: Path, capsys: pytest.Capt
     for remote in files_of(MODELS[1], "huggingface"):
         table[remote.url] = {"size": 9, "sha256": "1" * 64}
     (base.parent / "digests.json").write_text(json.dumps(table))
-    assert main(["pin"]) == 1
+    assert pin() == 1
     shown = capsys.readouterr().out
     assert "# roberta.base: NOT PINNED" in shown
     rows = eval(f"({shown})", names)

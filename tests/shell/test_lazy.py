@@ -80,7 +80,7 @@ def test_no_verbs_help_imports_torch() -> None:
     assert done.stdout.lower().count("usage: roberta-hub ") == len(VERBS)
 
 
-@pytest.mark.parametrize("name", ["scan", "doctor", "pin", "models", "train", "classify"])
+@pytest.mark.parametrize("name", ["scan", "doctor", "models", "train", "classify"])
 def test_a_verbs_help_imports_no_other_verb(name: str) -> None:
     printed, heavy, own = imported([name, "--help"])
     assert heavy == []

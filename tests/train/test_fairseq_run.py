@@ -154,6 +154,15 @@ def test_what_cannot_be_carried_is_refused(place: Path) -> None:
     with pytest.raises(InputError, match="fairseq has no task 'multi_label'"):
         write_run(place / "multi", place / "there")
     assert not (place / "there").exists()
+    for name, how in (
+        ("span_boundary", "unit: span"),
+        ("sentence_order", "sentences: segment_pair"),
+    ):
+        objective = f"task.options={{{how}, objectives: [{name}]}}"
+        train(compose([*settings(place, name, "masked_lm", *own), objective]))
+        with pytest.raises(InputError, match=f"learns words alone, and this run {name} too"):
+            write_run(place / name, place / "there")
+    assert not (place / "there").exists()
     with pytest.raises(InputError, match=r"batch\.order=fairseq is for masked_lm, classification"):
         train(compose([*settings(place, "run", "masked_lm"), "task.name=tokens"]))
 

@@ -270,6 +270,23 @@ def test_doubled_texts_are_on_one_side() -> None:
     assert 25 <= len(found.valid) <= 60
 
 
+@pytest.mark.parametrize(
+    ("labels", "held_out", "task", "left"),
+    [
+        ([["x"], []], [], "multi_label", "no label"),
+        ([1.5, 2.5], 1.5, "regression", "only the number '2.5'"),
+        (["x", "y"], "x", "classification", "only the class 'y'"),
+    ],
+)
+def test_what_is_left_beside_a_held_out_table_can_be_learnt(
+    labels: list[Any], held_out: Any, task: str, left: str
+) -> None:
+    table = {"text": ["It rains.", "It snows."], "label": labels}
+    valid = {"text": ["It rains."], "label": [held_out]}
+    with pytest.raises(InputError, match=f"^table: {left} is left to learn from; add rows whose"):
+        read_examples(table, valid=valid, task=task)
+
+
 def test_a_held_out_table_of_its_own(tmp_path: Path) -> None:
     rows = animals(60)
     train, valid = written(tmp_path / "a.csv", rows[:50]), written(tmp_path / "b.csv", rows[48:])

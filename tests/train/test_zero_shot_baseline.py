@@ -26,6 +26,36 @@ def tiny() -> RobertaHubInterface:
         (["no", "yes"], True),
         (["Refund_not_showing_up", "top-up"], True),
         (["Überweisung", "Kündigung"], True),
+        (["политика", "спорт"], True),
+        (["так", "ні"], True),
+        (["πολιτική", "αθλητισμός"], True),
+        (["政治", "体育"], True),
+        (["好", "坏"], True),
+        (["예", "아니요"], True),
+        (["はい", "いいえ"], True),
+        (["نعم", "لا"], True),
+        (["כן", "לא"], True),
+        (["हाँ", "नहीं"], True),
+        (["ใช่", "ไม่"], True),
+        (["ūkis", "šālē", "őr"], True),
+        (["u\u0304kis", "ākė"], True),
+        (["čtvrť", "смрт"], True),
+        (["положительный_отзыв", "отрицательный_отзыв"], True),
+        (["А", "Б"], False),
+        (["α", "β"], False),
+        (["א", "ב"], False),
+        (["甲", "乙"], False),
+        (["一", "二"], False),
+        (["가", "나"], False),
+        (["НДС", "ФГБ"], False),
+        (["класс ١", "класс ٢"], False),
+        (["LOC-1", "LOC-2"], False),
+        (["Q42", "Q64"], False),
+        (["A1", "B2"], False),
+        (["cs.CL", "cs.LG"], False),
+        (["①", "②"], False),
+        (["Ⅳ", "Ⅴ"], False),
+        (["👍", "👎"], False),
         (["1", "2", "3"], False),
         (["1 star", "2 stars"], False),
         (["spam", "7"], False),
@@ -48,6 +78,13 @@ def test_it_is_what_zero_shot_says(tiny: RobertaHubInterface) -> None:
     assert zero_shot_probabilities(tiny, [], LABELS).shape == (0, 3)  # type: ignore[union-attr]
     long = zero_shot_probabilities(tiny, [" ".join(TEXTS * 100)], LABELS)  # is cut
     assert long is not None and bool(long.isfinite().all())
+
+
+@pytest.mark.system
+def test_labels_of_other_scripts_have_a_baseline(tiny: RobertaHubInterface) -> None:
+    for labels in (["спорт", "политика"], ["体育", "政治"]):
+        found = zero_shot_probabilities(tiny, TEXTS, labels)
+        assert found is not None and found.shape == (2, 2) and bool(found.isfinite().all())
 
 
 @pytest.mark.system

@@ -18,7 +18,7 @@ the only form they have there; `vocabulary_of`, the repository whose vocabulary 
 """
 
 PINS: dict[str, tuple[int, str]] = {}
-"""URL -> size and sha256, as `roberta-hub pin` prints them; a publisher names neither."""
+"""URL -> size and sha256, as tools/pin.py prints them; a publisher names neither."""
 
 _BASE = {"num_layers": 12, "embed_dim": 768, "ffn_dim": 3072, "num_heads": 12}
 _LARGE = {"num_layers": 24, "embed_dim": 1024, "ffn_dim": 4096, "num_heads": 16}

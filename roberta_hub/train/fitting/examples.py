@@ -532,11 +532,15 @@ def _check_sides(
                 "add rows, or give other ones with --valid",
             ),
         )
+    known = {label for example in train for label in example.labels}
+    if not known or (len(known) < 2 and task != "multi_label"):
+        what = "number" if task == "regression" else "class"
+        left = f"only the {what} {known.pop()!r}" if known else "no label"
+        raise InputError(
+            f"{name}: {left} is left to learn from; add rows whose texts are not held out"
+        )
     if task == "regression":
         return
-    known = {label for example in train for label in example.labels}
-    if task == "classification" and len(known) < 2:
-        raise InputError(f"{name}: only the class {known.pop()!r} is left to learn from; add rows")
     for example in held_out:
         for label in example.labels:
             if label not in known:

@@ -83,7 +83,7 @@ def encode_rows(
 
     Args:
         roberta: whose tokenizer cuts the texts.
-        config: of `recipe`.
+        config: of `choose_recipe`.
         rows: texts with labels, each of which is one of `names`.
         names: of the outputs; none of a regression.
         scale: mean and deviation of a regression's numbers.
@@ -118,7 +118,7 @@ class Learner:
 
         Args:
             roberta: its head `config.task.head` is registered.
-            config: of `recipe`.
+            config: of `choose_recipe`.
             task: see `HEAD_KINDS`.
             lesson: all rows.
             work: a folder for the runs.
@@ -153,7 +153,7 @@ class Learner:
     def work_of_training(self, rows: Sequence[int]) -> float:
         """Count the seconds of two cores that `train` takes."""
         epochs = self.config.loop.max_epochs
-        assert epochs is not None  # `recipe` sets it
+        assert epochs is not None  # `run_config` sets it
         return epochs * self.work_of(rows)
 
     # ---- a head on vectors ----

@@ -138,7 +138,7 @@ def learn(
     Args:
         roberta: the model; it gets a head, unless it has one with these labels.
         examples: rows to learn and rows to judge by; none of the latter: cross-validation judges.
-        config: of `recipe`.
+        config: of `choose_recipe`.
         options: what the caller says.
         work: a folder for the runs.
         run: trains a task.

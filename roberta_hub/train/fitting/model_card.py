@@ -198,7 +198,7 @@ def _ansi_escapes(word: str) -> str:
 def duration_of(config: Config, rows: int) -> str:
     """Write how long a model learns so many rows: "for 5 epochs of 23 updates of 16 rows"."""
     batch, epochs = config.batch.batch_size, config.loop.max_epochs
-    assert batch is not None and epochs is not None  # `recipe` sets both
+    assert batch is not None and epochs is not None  # `run_config` sets both
     return f"for {epochs} epochs of {-(-rows // batch):,} updates of {batch} rows"
 
 

@@ -116,7 +116,7 @@ def folds(
         groups: of `group_duplicates`: numbers of the rows of one text.
         count: of folds, at least 2.
         seed: decides among folds that are alike, and which group is placed first.
-        task: one of `TASKS`.
+        task: one of `FIT_TASKS`.
 
     Returns:
         numbers of the rows of each fold, sorted; every row is in one.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Sequence
 
+import regex
 import torch
 from torch import Tensor
 
@@ -14,29 +15,48 @@ from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import Way
 from roberta_hub.text.tokenizer import Text
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_COUNTED = "一二三四五六七八九十甲乙丙丁戊己庚辛壬癸가나다라마바사아자차카타파하"
+"""Characters that number things, as A, B, C do; every other Han or Hangul one can be a word."""
+_WORD = regex.compile(rf"(?V1)\p{{L}}[\p{{L}}\p{{M}}]+|[\p{{Han}}\p{{Hangul}}--[{_COUNTED}]]")
+_WITH_VOWELS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}]")
+_VOWELS = frozenset("aeiouyæœøıəαεηιουωаеиоуыэюяєіәөүұ")
+"""Without accents, in lower case."""
 
 
 def labels_are_words(labels: Sequence[str]) -> bool:
     """Tell labels that say what they mean from numbers, letters and codes.
 
-    Each needs a word with a vowel, and none may hold a digit.
+    Each needs a word of any script, and none may hold a digit.
 
     Example:
         >>> labels_are_words(["card_arrival", "lost or stolen"]), labels_are_words(["no", "yes"])
         (True, True)
+        >>> labels_are_words(["политика", "спорт"]), labels_are_words(["好", "坏"])
+        (True, True)
         >>> labels_are_words(["0", "1"]), labels_are_words(["LABEL_0", "LABEL_1"])
         (False, False)
-        >>> labels_are_words(["A", "B"])
-        False
-        >>> labels_are_words(["NN", "VBD"])
-        False
+        >>> labels_are_words(["A", "B"]), labels_are_words(["甲", "乙"])
+        (False, False)
+        >>> labels_are_words(["NN", "VBD"]), labels_are_words(["cs.CL", "cs.LG"])
+        (False, False)
     """
     return all(
-        any(re.search("[aeiouyà-öø-ÿ]", word, re.I) for word in _WORD.findall(label))
-        and not re.search(r"\d", label)
+        not regex.search(r"\d", label)
+        and any(map(_is_word, _WORD.findall(unicodedata.normalize("NFC", label))))
         for label in labels
     )
+
+
+def _is_word(letters: str) -> bool:
+    """Tell a word from a code: in scripts that write vowels, a code often has none.
+
+    Some Slavic words have none either ("čtvrť", "смрт"); they are no capitals.
+    """
+    if not _WITH_VOWELS.search(letters):
+        return True
+    if _VOWELS.intersection(unicodedata.normalize("NFD", letters).casefold()):
+        return True
+    return len(letters) > 2 and not letters.isascii() and not letters.isupper()
 
 
 def zero_shot_probabilities(

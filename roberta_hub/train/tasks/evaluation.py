@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from roberta_hub.inference.batching import BATCH_TOKENS, batches
+from roberta_hub.inference.batching import batch_tokens_of, batches
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.tasks.features import roberta_of
@@ -21,9 +21,8 @@ def run_examples(
     """Run all examples in eval mode without gradients: (indices, logits on the CPU, batch)."""
     roberta = roberta_of(interface)
     device = next(roberta.parameters()).device
-    budget = BATCH_TOKENS.get(device.type, BATCH_TOKENS["cuda"])
     with evaluating(roberta):
-        for indices in batches(examples.lengths(), budget):
+        for indices in batches(examples.lengths(), batch_tokens_of(device)):
             batch = examples.batch(indices, roberta.config.padding_idx)
             yield indices, objective.logits(roberta, batch.to(device)).float().cpu(), batch
 

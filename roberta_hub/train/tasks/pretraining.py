@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.inference.batching import BATCH_TOKENS
+from roberta_hub.inference.batching import batch_tokens_of
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
@@ -235,7 +235,7 @@ class PreTraining:
         if interface is not None:
             module, objectives = MaskedLM(roberta_of(interface)), None
         device = next(module.parameters()).device
-        budget = max(BATCH_TOKENS.get(device.type, 2048), max(self._valid_lengths))
+        budget = max(batch_tokens_of(device), max(self._valid_lengths))
         sums: dict[str, float] = {"loss": 0.0}
         counts: dict[str, int] = {}
         count = 0
