@@ -322,16 +322,16 @@ def _from_hydra(words: Sequence[str]) -> Settings:
     except Exception as error:  # yaml's errors and omegaconf's have no base of their own
         raise InputError(f"{path}: {str(error).splitlines()[0][:200]}") from None
     given: Settings = {}
-    for key, part in (found if isinstance(found, dict) else {}).items():
-        group = str(key)
+    for section, part in (found if isinstance(found, dict) else {}).items():
+        group = str(section)
         options: dict[Any, Any] = part if isinstance(part, dict) else {"_name": part}
-        for name, value in options.items():
-            if value == "???":
+        for name, own in options.items():
+            if own == "???":
                 raise InputError(f"{group}.{name!s} is not set; add {group}.{name!s}=VALUE")
-            own = "arch" if group == "model" else group
-            option = _known(own if name == "_name" else str(name))
-            if value not in ("", "null", "~", None):
-                given[option] = _typed(option, value)
+            kind = "arch" if group == "model" else group
+            option = _known(kind if name == "_name" else str(name))
+            if own not in ("", "null", "~", None):
+                given[option] = _typed(option, own)
     return given
 
 
@@ -526,7 +526,7 @@ def _model(given: Given) -> Settings:
 
 
 def _left_by_fairseq(folder: Path) -> Path | None:
-    """Find the checkpoint that fairseq's own run goes on from; ours goes on from its state."""
+    """Find the checkpoint that fairseq's own run resumes from; ours resumes from its state."""
     from roberta_hub.train.loop.state import find_state
 
     last = folder / "checkpoint_last.pt"

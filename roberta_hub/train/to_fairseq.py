@@ -1,4 +1,4 @@
-"""Writes a run as fairseq's trainer would: files that fairseq loads, or goes on from."""
+"""Writes a run as fairseq's trainer would: files that fairseq loads, or resumes from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from roberta_hub.train.loop.state import (
 )
 
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
-"""The files that fairseq's trainer leaves: the best model, and what a run goes on from."""
+"""The files that fairseq's trainer leaves: the best model, and what a run resumes from."""
 CRITERIA = {
     "masked_lm": "MaskedLmLoss",
     "classification": "SentencePredictionCriterion",
@@ -62,7 +62,7 @@ def content_of(
         interface: the trained model.
         task: our name of what it has learnt.
         head: that it has learnt it with; nothing of it is in a masked LM's.
-        place: of the run, where fairseq is to go on; the file then has no other head.
+        place: of the run, where fairseq is to resume; the file then has no other head.
 
     Returns:
         (the content, the dictionary and the files of other pieces than GPT-2's, by name).
@@ -150,7 +150,7 @@ def write_checkpoint(
         file: `checkpoint_best.pt` or `checkpoint_last.pt` of a folder; an older one is replaced.
         task: our name of what it has learnt.
         head: that it has learnt it with.
-        place: of the run, where fairseq is to go on.
+        place: of the run, where fairseq is to resume.
 
     Raises:
         CheckpointError: a model that fairseq cannot express.
