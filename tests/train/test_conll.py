@@ -112,6 +112,7 @@ def test_columns_by_what_they_hold(tmp_path: Path, name: str) -> None:
     [
         (GERMEVAL, 'columns 3 and 4 could each hold the tags.*; say which with label="3"'),
         ("Ada B-X B-Y\nis O O\n", 'columns 2 and 3 could each hold the tags.*label="2"'),
+        ("1 Ada ada N _\n2 sang sing V A0\n", 'no column is known to hold the tags.*label="N"'),
         (
             "N Ada B-P\nV sings O\nN Bob B-P\nN Eve B-P\nV came O\nN now O\n",
             r"columns 1 and 2 could each hold the words.* 2 \('Ada', 'sings'\).*text=\"1\"",
@@ -119,12 +120,12 @@ def test_columns_by_what_they_hold(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_columns_that_could_be_meant_are_named(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "x.tsv"
+    path = tmp_path / "x.conll"
     path.write_text(text)
     for read in (span_table, lambda path: roberta_hub.evaluate(tagging(), path)):
         with pytest.raises(InputError, match=said):
             read(path)
-    with pytest.raises(InputError, match=r"say which with data\.columns\.(tags|words)=[123]$"):
+    with pytest.raises(InputError, match=r"say which with data\.columns\.(tags|words)=[123N]$"):
         read_words(path, "conll")
 
 

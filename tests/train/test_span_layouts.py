@@ -356,3 +356,97 @@ def test_json_is_no_word_of_conll(tmp_path: Path) -> None:
         InputError, match=r"x\.json:1: JSON, and no word with a label; `roberta-hub fit"
     ):
         read_words(tmp_path / "x.json")
+
+
+# ---- odd rows of the tools ----
+
+VALUE = {"start": 0, "end": 12, "text": "Ada Lovelace", "labels": ["PER"]}
+HTML = {"start": "/p[1]", "end": "/p[1]", "startOffset": 0, "endOffset": 3}
+NO_LABELS = "its result is no list of labels: x.json:2"
+RESULTS: list[tuple[Any, str]] = [
+    (None, NO_LABELS),
+    ({}, NO_LABELS),
+    ("abc", NO_LABELS),
+    ([None], NO_LABELS),
+    ([{"type": "labels"}], "a label without a value: x.json:2"),
+    ([{"type": "labels", "value": None}], "a label without a value: x.json:2"),
+    ([{"type": "labels", "value": [1]}], "a label without a value: x.json:2"),
+    ([{"value": {**VALUE, "end": 99}}], "a span outside the text: x.json:2"),
+    ([{"value": {**VALUE, "start": None}}], "a span without a start and an end: x.json:2"),
+    ([{"value": {**VALUE, "start": "0"}}], "a span without a start and an end: x.json:2"),
+    ([{"value": {**VALUE, "labels": None}}], "a span without a label: x.json:2"),
+    ([{"value": {**VALUE, "labels": ["A", "B"]}}], "two labels for one span: x.json:2"),
+    ([{"value": {**HTML, "hypertextlabels": ["PER"]}}], "its spans are hypertextlabels, whose"),
+    ([{"type": "hypertextlabels", "value": {**HTML}}], "its spans are hypertextlabels, whose"),
+    ([{"value": {**HTML, "paragraphlabels": ["PER"]}}], "its spans are paragraphlabels, whose"),
+]
+
+
+@pytest.mark.parametrize(("result", "said"), RESULTS)
+def test_odd_results_of_label_studio_are_named(tmp_path: Path, result: Any, said: str) -> None:
+    odd = {"data": {"text": TEXT}, "annotations": [{"result": result}]}
+    (tmp_path / "x.json").write_text(json.dumps([task(TEXT, SPANS), odd]))
+    found, left = read(tmp_path / "x.json")
+    assert [e.spans for e in found] == [tuple(SPANS)]
+    (note,) = left.notes()
+    assert note.startswith(f"1 row not learnt, {said}")
+
+
+def test_choices_and_relations_beside_labels_are_no_spans() -> None:
+    one = task(TEXT, SPANS)
+    one["annotations"][0]["result"] += [
+        {"type": "choices", "value": {"choices": ["good"]}},
+        {"type": "relation", "from_id": "a", "to_id": "b"},
+    ]
+    (found,), left = read([one])
+    assert found.spans == tuple(SPANS) and not left.notes()
+
+
+def test_predictions_are_no_annotations() -> None:
+    guessed = {"data": {"text": TEXT}, "predictions": [{"result": [{"value": VALUE}]}]}
+    _, left = read([task(TEXT, SPANS), guessed])
+    assert left.notes() == ["1 row not learnt, it has predictions, which nobody accepted: table:2"]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ((TEXT, {"entities": None}), "its entities are no list"),
+        ((TEXT, {"entities": 3}), "its entities are no list"),
+        ((TEXT, {"entities": {"PER": [[0, 3]]}}), "its entities are no list"),
+        ((TEXT, {"ents": []}), "no pair of a text and its entities"),
+        ((TEXT, None), "no pair of a text and its entities"),
+        ((TEXT,), "no pair of a text and its entities"),
+        (None, "no pair of a text and its entities"),
+        ((None, {"entities": []}), "no text"),
+        ((TEXT, {"entities": [None]}), "a span without a start and an end"),
+        ((TEXT, {"entities": [[[0, 3, "PER"]]]}), "a span without a start and an end"),
+        ((TEXT, {"entities": [("0", "3", "PER")]}), "a span without a start and an end"),
+        ((TEXT, {"entities": [(0, 300, "PER")]}), "a span outside the text"),
+        ((TEXT, {"entities": [(0, 3, None)]}), "a span without a label"),
+    ],
+)
+def test_odd_pairs_of_spacy_are_named(row: Any, said: str) -> None:
+    good = (TEXT, {"entities": SPANS})
+    found, left = read([good, row, good])
+    assert [e.spans for e in found] == [tuple(SPANS)] * 2
+    (note,) = left.notes()
+    assert note.startswith(f"1 row not learnt, {said}: table:2")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [["0", "3", "PER"]],
+        [[0, 3]],
+        [[[0, 3, "PER"]]],
+        [{"start": 0, "end": 3}],
+        [{"label": "PER", "token_start": 0, "token_end": 1}],
+        {"entities": [[0, 3, "PER"]]},
+    ],
+)
+@pytest.mark.parametrize("column", ["label", "entities", "spans"])
+def test_a_column_of_what_is_nearly_a_span_is_named(column: str, value: Any) -> None:
+    rows = [{"text": f"{TEXT} {i}", column: value} for i in range(9)]
+    with pytest.raises(InputError, match=rf"^table:1: {column} holds .* which is no span; write"):
+        span_table(rows)

@@ -300,6 +300,8 @@ def layout_of(path: Path, wanted: Wanted) -> Layout:
         UnknownNameError: there is no such column.
     """
     seen = _Seen.of(path)
+    if not seen.width:
+        raise InputError(f"{path}: holds no examples")
     if seen.width < 2:
         raise InputError(f"{path}:{seen.first}: {seen.line[:40]!r} is not a word and a label")
     if seen.has_sentences:
@@ -391,7 +393,7 @@ def _only(found: Sequence[int], seen: _Seen, what: str, argument: str, wanted: W
     )
     raise InputError(
         f"{seen.path}: {said}. {seen.table.listed()}",
-        remedy=wanted.remedy(argument, numbers[0] if numbers else "2"),
+        remedy=wanted.remedy(argument, numbers[0] if numbers else "N"),
     )
 
 
@@ -489,7 +491,7 @@ class _Seen:
         marked = [i for i in self.tag_columns() if i != word]
         if marked or not self.is_conllu:
             last = self.width - 1
-            plain = not (self._unset(last) or self._all(last, _NUMBER)) and last != word
+            plain = "_" not in self.values[last] and not self._all(last, _NUMBER) and last != word
             return marked or ([last] if plain else [])
         return [3]
 

@@ -162,8 +162,6 @@ def _json(path: Path) -> Any:
 
 def _document(value: Any, path: Path, text: Any, label: str | None) -> SpanTable | None:
     rows = value if isinstance(value, list) else [value]
-    if isinstance(value, dict) and isinstance(value.get("annotations"), list):
-        rows = value["annotations"] if _is_pairs(value["annotations"]) else rows  # NER Annotator
     if _is_pairs(rows):
         return _pairs(rows, str(path))
     if not rows or not all(isinstance(row, dict) for row in rows):
