@@ -214,7 +214,7 @@ def labelled_head(roberta: Any) -> str:
             f"these labels name no head, and this model has {list_heads(roberta.model)}",
             remedy=Remedy("roberta.labels[head] = [...] sets those of one"),
         )
-    return able[0]
+    return str(able[0])
 
 
 def _set_id2label(roberta: Any, value: Any) -> None:
