@@ -49,6 +49,8 @@ FLOORS = {
 STAIRS = {
     ("config", "errors"),
     ("config", "arguments"),
+    ("config", "keywords"),
+    ("errors", "terminal"),
     ("files", "errors"),
     ("files", "signals"),
     ("folder", "errors"),
@@ -61,6 +63,7 @@ STAIRS = {
     ("other_names", "errors"),
     ("settings", "arguments"),
     ("settings", "errors"),
+    ("settings", "keywords"),
     ("rows", "arguments"),
     ("rows", "errors"),
     ("rows", "extras"),
