@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputTypeError, UnknownAttributeError, close_names, near_names
-from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS
+from roberta_hub.other_names import CALLS, FITTERS, FITTING, KEYWORDS, METHODS, OF_A_VERB
 
 Class = TypeVar("Class", bound=type)
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -117,7 +117,9 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     """
     others = {**KEYWORDS, **FITTING} if verb in FITTERS else KEYWORDS
     ours, means = others.get(name, ("", ""))
-    if ours in known:
+    if (verb, name) in OF_A_VERB:
+        advice = OF_A_VERB[verb, name]
+    elif ours in known:
         advice = f"say {ours}=" + (f": {means}" if means else "")
     elif means and not ours:
         advice = means
