@@ -81,8 +81,8 @@ def code(*words: object) -> str:
 
 # ---- the shell ----
 
-NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin", "ui")
-"""Verbs whose examples take minutes, need a server, or print what differs from machine to machine:
+NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "pin", "ui", "explain")
+"""Verbs whose examples take minutes, need a server, draw, or print what differs between machines:
 their pages show the command alone."""
 NEEDS = {
     "mine": "`mine` is a model that [fit](fit.md) made of [the table of ten minutes]"
@@ -103,6 +103,7 @@ GUIDES = {
     "fill-mask": "guides/fill_masks.md",
     "similar": "guides/vectors.md",
     "tag": "guides/entities.md",
+    "explain": "guides/explain.md",
     "answer": "guides/questions.md",
     "rank": "guides/vectors.md",
     "embed": "guides/vectors.md",
