@@ -23,6 +23,7 @@ from roberta_hub.other_names import (
     KEYWORDS,
     LOADING,
     METHODS,
+    OF_A_VERB,
     OF_SENTENCE,
     READ_ONLY,
 )
@@ -221,7 +222,9 @@ def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     """
     others = {**KEYWORDS, **FITTING} if verb in FITTERS else KEYWORDS
     ours, means = others.get(name, ("", ""))
-    if ours in known:
+    if (verb, name) in OF_A_VERB:
+        advice = OF_A_VERB[verb, name]
+    elif ours in known:
         advice = _renamed(ours, means)
     elif means and not ours:
         advice = means

@@ -104,6 +104,12 @@ FITTING = {
 FITTERS = ("fit", "RobertaClassifier")
 """What takes `fit`'s keywords."""
 
+OF_A_VERB = {
+    ("classify", "top_k"): "each answer's .scores has all labels",
+    ("zero_shot", "top_k"): "each answer's .scores has all labels",
+}
+"""What is said of a keyword by one verb, where it means something else in another."""
+
 CALLS = {
     "fit": _APART,
     "RobertaHubInterface.predict": "for texts there is classify(texts, head)",
@@ -130,6 +136,7 @@ LOADING = {
     "truncate_dim": "it belongs to a verb: embed(texts, truncate_dim=N)",
     "trust_remote_code": "no code of a checkpoint is ever run",
     "use_auth_token": "log in by `hf auth login`, or set HF_TOKEN",
+    "use_fast": "there is one tokenizer for each vocabulary, with the ids of both",
     "use_safetensors": "model.safetensors is taken where it lies",
 }
 """Keywords of transformers' `from_pretrained`, each with what to do instead."""
@@ -164,10 +171,12 @@ METHODS = {
     "from_pretrained": "roberta_hub.load_model(name or path) loads",
     "generate": "RoBERTa reads text and writes none; fill_mask finds words for <mask>",
     "generation_config": "RoBERTa reads text and writes none",
+    "get_input_embeddings": "model.encoder.sentence_encoder.embed_tokens has them",
     "get_sentence_embedding_dimension": "embed(text) has that length",
     "hidden_states": "features(texts, layer=...) gives them",
     "id2label": "head_labels(head) names the classes",
     "last_hidden_state": "features(texts) gives it, for each text without padding",
+    "logits": "predict(head, ids, return_logits=True) gives a head's",
     "mask_token": "write <mask> in the text",
     "max_len": "truncate=True in a call cuts long texts",
     "max_length": "truncate=True in a call cuts long texts; roberta.max_seq_length limits those "
@@ -182,6 +191,7 @@ METHODS = {
     "name_or_path": "roberta.source says where the weights came from",
     "ner": "tag(texts) finds names",
     "num_labels": "head_labels(head) names the classes",
+    "num_parameters": "sum(p.numel() for p in roberta.parameters()) counts them",
     "pad": "roberta_hub.collate_tokens pads ids to a batch",
     "pad_token": "tokenizer.layout has the special ids",
     "padding_side": "nothing is padded here; roberta_hub.collate_tokens(ids, left_pad=True) pads "
@@ -191,6 +201,7 @@ METHODS = {
     "problem_type": "roberta.kinds[head] = 'multi_label', 'single_label' or 'regression' says it",
     "push_to_hub": "save(directory, 'huggingface') writes a folder that `hf upload` takes",
     "question_answering": "answer(question, context) is the verb",
+    "resize_token_embeddings": "add_tokens(words) extends vocabulary and embeddings",
     "rerank": "rank(query, texts) orders texts by a cross-encoder",
     "save_pretrained": "save(directory, 'huggingface') writes what transformers reads",
     "sentiment": "classify(texts) asks a head, zero_shot(texts, labels) none of its own",

@@ -26,7 +26,7 @@ import click
 import roberta_hub
 from roberta_hub.config import RobertaConfig
 from roberta_hub.shell.main import VERBS, verb
-from roberta_hub.shell.options import parse_keep, parse_list, takes_rows, takes_texts
+from roberta_hub.shell.options import collect, parse_keep, takes_rows, takes_texts
 from roberta_hub.train.config import GROUPS, compose, recipes
 from roberta_hub.train.limits import CHOICES, MINIMA
 from roberta_hub.train.settings import (
@@ -81,8 +81,8 @@ def code(*words: object) -> str:
 
 # ---- the shell ----
 
-NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "ui")
-"""Verbs whose examples take minutes, need a server, or print what differs from machine to machine:
+NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "ui", "explain")
+"""Verbs whose examples take minutes, need a server, draw, or print what differs between machines:
 their pages show the command alone."""
 NEEDS = {
     "mine": "`mine` is a model that [fit](fit.md) made of [the table of ten minutes]"
@@ -103,6 +103,7 @@ GUIDES = {
     "fill-mask": "guides/fill_masks.md",
     "similar": "guides/vectors.md",
     "tag": "guides/entities.md",
+    "explain": "guides/explain.md",
     "answer": "guides/questions.md",
     "rank": "guides/vectors.md",
     "embed": "guides/vectors.md",
@@ -149,7 +150,7 @@ def kind_of(option: click.Option) -> str:
         return ""
     if option.nargs == 2:
         return "two texts"
-    if option.callback is parse_list or option.callback is parse_keep:
+    if option.callback in (collect, parse_keep):
         return "name, or `a,b`"
     if isinstance(kind, click.Choice):
         return code(*kind.choices)

@@ -87,7 +87,7 @@ def _check_quantization(hf: Mapping[str, Any], folder: Folder) -> None:
             place=str(folder),
             remedy=Remedy(
                 "load the model that was quantized; optimize('int8') makes it small here",
-                "give the model that was quantized; --optimize int8 makes it small here",
+                "give the model that was quantized",
             ),
         )
 

@@ -74,9 +74,7 @@ def run_units(
         if schedule.workers is not None or schedule.time_limit < TIME_LIMIT:
             raise InputError(
                 f"{FOR_WORKERS}; here a lake runs in this process, whose units cannot be stopped",
-                remedy=Remedy(
-                    "leave out workers= and time_limit=", "leave out --workers and --time-limit"
-                ),
+                remedy=Remedy("leave out workers= and time_limit=", "leave out --workers"),
             )
         yield from in_process.run_units(job, units, schedule)
         return

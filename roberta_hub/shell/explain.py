@@ -42,7 +42,8 @@ def explain(request: Request, head: str | None) -> int:
     """Show how much each word of a text speaks for the label of a head.
 
     Each word is left out in turn. Without a head each word is masked in turn, and the answer is its
-    surprise: -log2 of its probability, in bits. A text of T tokens costs about T runs of the model.
+    surprise in bits: 1 for each halving of its probability. A text of T tokens costs about T runs
+    of the model.
     """
     form = _format_of(request)
     items = [item for item in read_source(request, Parts()).items if item is not None]

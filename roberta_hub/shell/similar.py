@@ -26,7 +26,7 @@ BLOCK_ROWS = 2048
 @click.command(
     epilog=examples(
         'roberta-hub similar "a dog" -i corpus.txt',
-        'roberta-hub similar "late delivery" -i reviews.csv --column text -k 3 -f jsonl',
+        'roberta-hub similar "late delivery" -i reviews.csv --text text -k 3 -f jsonl',
     )
 )
 @takes_topk("How many texts for each query.")

@@ -155,7 +155,7 @@ ANSWER: Question[Any, list[Any]] = Question(
     """,
     examples=(
         'roberta-hub answer -m squad --pair "Who wrote it?" "Ada Lovelace wrote it."',
-        "roberta-hub answer -m squad -i questions.csv -c question,context -f csv",
+        "roberta-hub answer -m squad -i questions.csv --text question,context -f csv",
     ),
     options=(
         HEAD,

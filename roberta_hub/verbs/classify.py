@@ -42,7 +42,7 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
     """,
     examples=(
         'roberta-hub classify -m mine "I loved every minute of it."',
-        "roberta-hub classify -m mine -i reviews.csv --column text -o labels.csv",
+        "roberta-hub classify -m mine -i reviews.csv --text text -o labels.csv",
         'roberta-hub classify --pair "A dog ran." "An animal moved."',
     ),
     options=(

@@ -37,7 +37,7 @@ EMBED: Question[Tensor, Tensor] = Question(
     alone, one row a text.
     """,
     examples=(
-        "roberta-hub embed -i reviews.csv --column text -o vectors.parquet",
+        "roberta-hub embed -i reviews.csv --text text -o vectors.parquet",
         "printf 'A dog ran.\\nGoal!\\n' | roberta-hub embed -o vectors.npy",
     ),
     options=(

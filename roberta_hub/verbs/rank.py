@@ -119,7 +119,7 @@ RANK: Question[float, list[float]] = Question(
     """,
     examples=(
         'roberta-hub rank -m reranker --pair "late delivery" "It came a week late."',
-        "roberta-hub rank --label entailment -i found.csv -c query,text -f csv",
+        "roberta-hub rank --label entailment -i found.csv --text query,text -f csv",
     ),
     options=(
         HEAD,

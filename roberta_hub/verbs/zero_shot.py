@@ -47,7 +47,7 @@ ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
     """,
     examples=(
         'roberta-hub zero-shot "I was charged twice." --labels billing,delivery,praise',
-        "roberta-hub zero-shot -i reviews.csv --column text --labels good,bad -f csv",
+        "roberta-hub zero-shot -i reviews.csv --text text --labels good,bad -f csv",
     ),
     options=(
         Option("labels", "texts", "In words.  [required]", metavar="A,B,C", required=True),

@@ -240,3 +240,22 @@ def test_in_a_terminal_a_bar_and_ctrl_c(model: Path, folder: Path) -> None:
         "roberta-hub: interrupted",
     ]
     assert sorted(path.name for path in folder.iterdir()) == ["reviews.csv"]
+
+
+@pytest.mark.system
+def test_another_table_leaves_the_model_that_is_there(run: Run, folder: Path) -> None:
+    """Who names no folder replaces the model of the same table alone, whose rows come and go."""
+    quick = ("--epochs", 1, "--minutes", 0.01)
+    rows = (folder / "reviews.csv").read_text().splitlines()
+    (folder / "few.csv").write_text("\n".join(rows[:21]) + "\n")
+    (folder / "more.csv").write_text("\n".join(rows[:51]) + "\n")
+    other = [f"{i},Parcel {i} is {'late' if i % 2 else 'here'}.,{i % 2}" for i in range(30)]
+    (folder / "other.csv").write_text("\n".join(["id,review,verdict", *other]) + "\n")
+    assert run("fit", "few.csv", "--label", "verdict", *quick)[0] == 0
+    before = (folder / "mine/model.safetensors").read_bytes()
+    status, _, err = run("fit", "other.csv", "--label", "verdict", *quick)
+    assert status == 1 and "mine holds a model that fit made of another table; --output NAME" in err
+    assert (folder / "mine/model.safetensors").read_bytes() == before
+    status, printed, _ = run("fit", "more.csv", "--label", "verdict", *quick)
+    assert status == 0 and "the new one replaces it" in printed
+    assert run("fit", "other.csv", "--label", "verdict", "-o", "mine", *quick)[0] == 0
