@@ -81,6 +81,7 @@ extras["bench"] = [
     "nncf>=2.15",
     "ctranslate2>=4.5",
     "tokenizers>=0.21",
+    "cleanlab",
 ]
 extras["dev"] = [
     *extras["test"],

@@ -34,8 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from lib import report  # noqa: E402
+from lib.corpus import shared_file  # noqa: E402
 
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared")) / "data/tasks"
 SETS = {
     "nlupp": "NLU++ banking, slots",
     "wikigold": "wikigold, names",
@@ -50,7 +50,7 @@ def rows_of(file: str) -> list[Any]:
     from roberta_hub.train.fitting.span_layouts import span_table
     from roberta_hub.train.fitting.spans import Unlearnt, checked
 
-    source = span_table(SHARED / file)
+    source = span_table(shared_file(f"data/tasks/{file}"))
     assert source is not None
     return checked(source.read(), Unlearnt())
 

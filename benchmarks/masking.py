@@ -83,8 +83,8 @@ def _docstrings() -> Iterator[str]:
     import torch
 
     for name in sorted(dir(torch)):
-        found = getattr(torch, name).__doc__ or ""
-        if len(found.split()) >= 50:
+        found = getattr(torch, name).__doc__
+        if isinstance(found, str) and len(found.split()) >= 50:  # of a class it may be a property
             yield "\n".join(line.strip() for line in found.splitlines() if line.strip()) + "\n"
 
 

@@ -35,9 +35,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from lib.corpus import shared_file
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-DATA = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared")) / "data"
 FOLDER = ROOT / "runs/papers"
 PAIRS, NEXT, ORDER = "sentences: segment_pair", "next_sentence", "sentence_order"
 ARMS: dict[str, tuple[str, str]] = {
@@ -105,7 +106,8 @@ ENCODER = {
 
 def articles() -> Iterator[list[str]]:
     """Read the paragraphs of each article."""
-    with lzma.open(DATA / "pretrain/simplewiki_2022.txt.xz", "rt", encoding="utf-8") as file:
+    path = shared_file("data/pretrain/simplewiki_2022.txt.xz")
+    with lzma.open(path, "rt", encoding="utf-8") as file:
         for blank, lines in itertools.groupby(file, key=lambda line: not line.strip()):
             if not blank:
                 yield [line.strip() for line in lines]
@@ -202,7 +204,7 @@ def judge(arm: str, output: Path, scale: Scale) -> dict[str, float]:
 
 def minimal_pairs(scale: Scale) -> list[dict[str, Any]]:
     """Read BLiMP's pairs; fewer of them evenly."""
-    with lzma.open(DATA / "eval/blimp_sample.jsonl.xz", "rt", encoding="utf-8") as file:
+    with lzma.open(shared_file("data/eval/blimp_sample.jsonl.xz"), "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     step = 1 if scale.minimal_pairs is None else len(rows) // scale.minimal_pairs
     return rows[::step]
@@ -219,7 +221,7 @@ def fine_tuned(output: Path, scale: Scale) -> float:
         path = scale.folder / f"{name}.jsonl"
         rows[name] = path
         if not path.is_file():
-            with lzma.open(DATA / f"nli/{name}.tsv.xz", "rt", encoding="utf-8") as file:
+            with lzma.open(shared_file(f"data/nli/{name}.tsv.xz"), "rt", encoding="utf-8") as file:
                 columns = next(file).rstrip("\n").split("\t")
                 lines = (line.rstrip("\n").split("\t") for line in file)
                 wanted = (dict(zip(columns, line, strict=True)) for line in lines)

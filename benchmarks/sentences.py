@@ -28,6 +28,7 @@ from typing import Any
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 import torch
+from lib.corpus import shared_file
 from lib.report import about, write
 from lib.timing import by_turns
 from torch import Tensor
@@ -42,8 +43,7 @@ Embed = Callable[[list[str]], Tensor]
 
 def sentences() -> list[str]:
     """Both columns of STS-B's test file."""
-    shared = Path(os.environ.get("ROBERTA_HUB_SHARED", ROOT.parent / "shared"))
-    lines = (shared / "data/tasks/sts-b-test.csv").read_text(encoding="utf-8").splitlines()
+    lines = shared_file("data/tasks/sts-b-test.csv").read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
     return [row[5] for row in rows] + [row[6] for row in rows]
 

@@ -14,13 +14,12 @@ import lzma
 import os
 import random
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1"}
 
 import torch
-from lib.corpus import corpus
+from lib.corpus import corpus, shared_file
 from lib.report import about, write
 from lib.timing import by_turns
 
@@ -28,7 +27,6 @@ from roberta_hub.text import Dictionary, Tokenizer
 from roberta_hub.text.sentencepiece_file import parse_model
 from roberta_hub.text.unigram import SentencePiece
 
-SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", Path(__file__).parents[2] / "shared"))
 WORDS = 30
 CHUNK = 256
 """Texts that `encode_batch` gives an engine at once."""
@@ -36,7 +34,7 @@ CHUNK = 256
 
 def tokenizer() -> Tokenizer:
     """XLM-R's."""
-    data = lzma.decompress((SHARED / "vocab" / "xlmr.model.xz").read_bytes())
+    data = lzma.decompress(shared_file("vocab/xlmr.model.xz").read_bytes())
     engine = SentencePiece(parse_model(data, "xlmr.model"))
     dictionary = Dictionary()
     for text in engine.model.texts[3:]:

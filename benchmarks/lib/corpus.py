@@ -13,6 +13,16 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 SHARED = Path(os.environ.get("ROBERTA_HUB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+
+
+def shared_file(name: str) -> Path:
+    """A file of the shared folder; without it the benchmark ends in a sentence."""
+    path = SHARED / name
+    if not path.exists():
+        raise SystemExit(f"{path} is not there; $ROBERTA_HUB_SHARED names its folder")
+    return path
+
+
 COUNT = 500
 """Of each kind."""
 Text = str | tuple[str, str]

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from roberta_hub.arguments import short_repr
+from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import has_lm_head
 from roberta_hub.inference.heads import entails
@@ -27,6 +28,8 @@ MAX_LINES = 200
 """Most lines that are searched."""
 MAX_COMPARED = 12
 """Most lines that are compared with each other."""
+LABELS_SHOWN = 4
+"""Labels of a head that have an example."""
 CHOICES = 5
 """Words and hits that are shown."""
 
@@ -61,6 +64,8 @@ class Tab:
     """From the texts of the fields."""
     draw: Callable[[Call, Any], str] = _as_in_a_notebook
     """From a call and its answer to markup."""
+    head: str | None = None
+    """That it asks, if it asks one."""
 
     def asked(self, values: Sequence[str]) -> Call:
         """Check the texts of the fields, and make the call.
@@ -80,13 +85,23 @@ class Tab:
 
 
 def tabs(roberta: RobertaHubInterface) -> list[Tab]:
-    """List what a model can be asked.
+    """List what a model can be asked, first by the head that it was taught, if it has one.
 
     Args:
         roberta: the model.
     """
     makers = (_fill_mask, _zero_shot, _explain, _similarity, _search, _tag, _answer, _token_strip)
-    return [tab for make in makers for tab in make(roberta)]
+    found = [tab for make in makers for tab in make(roberta)]
+    own = _own_head(roberta)
+    return sorted(found, key=lambda tab: own is None or tab.head != own)
+
+
+def _own_head(roberta: RobertaHubInterface) -> str | None:
+    """Find the only head that the model was taught; one for entailment serves other questions."""
+    model, labels_of = roberta.model, verb_model(roberta).heads.labels
+    taught = [name for name in heads_of(model) if not entails(labels_of(name))]
+    taught += [*heads_of(model, "token"), *heads_of(model, "span")]
+    return taught[0] if len(taught) == 1 else None
 
 
 def _fill_mask(roberta: RobertaHubInterface) -> Iterator[Tab]:
@@ -115,8 +130,8 @@ def _zero_shot(roberta: RobertaHubInterface) -> Iterator[Tab]:
     labels_of = verb_model(roberta).heads.labels
     asked = _heads(roberta, "classification", lambda head: entails(labels_of(head)))
     if not asked and roberta.sentence is not None:
-        asked = [("", {"by": "meaning"})]
-    for suffix, options in asked:
+        asked = [("", "", {"by": "meaning"})]
+    for _, suffix, options in asked:
 
         def call(text: str, labels: str, options: dict[str, str] = options) -> Call:
             names = _different(labels)
@@ -155,17 +170,25 @@ def _explain(roberta: RobertaHubInterface) -> Iterator[Tab]:
             ("Two texts" if inputs == "pair" else "Classify") + suffix,
             f"The label of {head}, and how much of its probability goes without each word.",
             fields[:1] if inputs == "one" else fields,
-            (
-                (
-                    "A child is painting a fence in the garden.",
-                    "Nobody is painting anything.",
-                ),
-                ("A man is playing a guitar.", "A man is making music."),
-            )
-            if entails(heads.labels(head))
-            else (),
+            _examples_of(heads.labels(head), inputs),
             call,
+            head=head,
         )
+
+
+def _examples_of(labels: Sequence[str], inputs: Inputs | None) -> tuple[tuple[str, ...], ...]:
+    """Write examples for a head: by its labels where they are words, for no text of it is kept."""
+    from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words
+
+    if inputs == "pair" or entails(labels):
+        return (
+            ("A child is painting a fence in the garden.", "Nobody is painting anything."),
+            ("A man is playing a guitar.", "A man is making music."),
+        )
+    second = () if inputs == "one" else ("",)
+    names = labels[:LABELS_SHOWN] if labels_are_words(labels) else ()
+    texts = [f"This is {name.replace('_', ' ')}." for name in names] or ["A text of your own."]
+    return tuple((text, *second) for text in texts)
 
 
 def _similarity(roberta: RobertaHubInterface) -> Iterator[Tab]:
@@ -221,7 +244,7 @@ def _search(roberta: RobertaHubInterface) -> Iterator[Tab]:
 
 
 def _tag(roberta: RobertaHubInterface) -> Iterator[Tab]:
-    for suffix, options in _heads(roberta, "token"):
+    for head, suffix, options in _heads(roberta, "token"):
 
         def call(text: str, options: dict[str, str] = options) -> Call:
             command = Command("tag", _flags(options), (text,))
@@ -234,11 +257,12 @@ def _tag(roberta: RobertaHubInterface) -> Iterator[Tab]:
             (Field("Text", 3),),
             (("Ada Lovelace met Charles Babbage in London.",),),
             call,
+            head=head,
         )
 
 
 def _answer(roberta: RobertaHubInterface) -> Iterator[Tab]:
-    for suffix, options in _heads(roberta, "span"):
+    for head, suffix, options in _heads(roberta, "span"):
 
         def call(question: str, context: str, options: dict[str, str] = options) -> Call:
             command = Command("answer", (*_flags(options), "--pair", question, context))
@@ -252,6 +276,7 @@ def _answer(roberta: RobertaHubInterface) -> Iterator[Tab]:
             (Field("Question"), Field("Text", 5)),
             (("Who wrote it?", "Ada Lovelace wrote the first program in 1843."),),
             call,
+            head=head,
         )
 
 
@@ -271,15 +296,15 @@ def _token_strip(roberta: RobertaHubInterface) -> Iterator[Tab]:
 
 def _heads(
     roberta: RobertaHubInterface, kind: Kind, fits: Callable[[str], bool] = lambda head: True
-) -> list[tuple[str, dict[str, str]]]:
-    """For each head of a kind the end of its tab's title, and the keyword that names the head.
+) -> list[tuple[str, str, dict[str, str]]]:
+    """For each head of a kind its name, the end of its tab's title, and the keyword that names it.
 
-    Both are empty where there is one head alone, which the verb finds.
+    The last two are empty where there is one head alone, which the verb finds.
     """
     names = [name for name in heads_of(roberta.model, kind) if fits(name)]
     if len(names) == 1:
-        return [("", {})]
-    return [(f": {name}", {"head": name}) for name in names]
+        return [(names[0], "", {})]
+    return [(name, f": {name}", {"head": name}) for name in names]
 
 
 def _flags(options: dict[str, str]) -> tuple[str, ...]:

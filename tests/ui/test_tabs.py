@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hostile_strings import hostile_strings
+from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
@@ -98,6 +99,37 @@ def test_several_heads_have_a_tab_each(every_head: Path) -> None:
     call = found["Entities: pos"].asked(("A dog ran.",))
     assert call.shell("m") == "roberta-hub tag -m m --head pos 'A dog ran.'"
     assert {span.label for span in call.answer(roberta)} <= {"NOUN", "VERB"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "examples"),
+    [
+        (["bad", "very_good"], ["This is bad.", "This is very good."]),
+        (["плохо", "хорошо"], ["This is плохо.", "This is хорошо."]),
+        (["LABEL_0", "LABEL_1"], ["A text of your own."]),
+    ],
+)
+def test_a_page_opens_on_the_head_that_was_taught(
+    labels: list[str], examples: list[str], tmp_path: Path
+) -> None:
+    """As `roberta-hub ui -m mine` does."""
+    mine = small_roberta()
+    mine.register_classification_head("topic", len(labels), labels=labels)
+    nli = ("contradiction", "neutral", "entailment")
+    mine.register_classification_head("nli", 3, labels=nli)
+    mine.save(tmp_path / "mine")
+    roberta = roberta_hub.load_model(tmp_path / "mine")
+    first, *others = tabs(roberta)
+    assert first.head == "topic" and [text for text, *_ in first.examples] == examples
+    assert {tab.name for tab in others} >= {"fill_mask", "tokens"}
+    call = first.asked(first.examples[0])
+    assert call.answer(roberta).to_dict()["label"] in labels
+
+
+def test_a_page_opens_on_the_only_head_whatever_its_kind() -> None:
+    tagger = small_roberta()
+    tagger.register_token_head("pos", labels=["NOUN", "VERB"])
+    assert tabs(tagger)[0].head == "pos"
 
 
 def tab_of(roberta: RobertaHubInterface, name: str) -> Tab:
