@@ -158,14 +158,3 @@ def test_where_the_system_names_no_start_only_a_lock_tells(
             (second / "b.txt").write_text("second", encoding="utf-8")
         assert not files.abandoned(first) and files.abandoned(first, locked=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
-
-
-def test_a_folder_to_work_in_stands_beside_the_folder_that_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from roberta_hub.train.fitting.model_folder import staging_folder
-
-    (tmp_path / "mine").mkdir()
-    monkeypatch.chdir(tmp_path / "mine")
-    with staging_folder(Path(".")) as work:
-        assert work.parent == tmp_path and work.name.startswith(".incomplete-mine~")

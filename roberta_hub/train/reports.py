@@ -37,12 +37,12 @@ class Messages:
     """The messages of one run; they estimate the time left from the updates since their first.
 
     Args:
-        directory: folder of the run.
+        directory: folder of the run; None: it is in memory.
         update: updates that are done already.
         end: about how many there will be.
     """
 
-    def __init__(self, directory: Path, update: int, end: int) -> None:
+    def __init__(self, directory: Path | None, update: int, end: int) -> None:
         self.directory = directory
         self.first, self.end = update, end
         self.began = time.monotonic()
@@ -67,12 +67,12 @@ class Messages:
         )
         gone = f", {self.first:,} of them done" if self.first else ""
         logger.info(
-            "%s updates%s, %s an epoch, %s of warm-up; everything is written into %s",
+            "%s updates%s, %s an epoch, %s of warm-up%s",
             f"{self.end:,}",
             gone,
             f"{epoch:,}",
             f"{warmup:,}",
-            self.directory,
+            f"; everything is written into {self.directory}" if self.directory else "",
         )
 
     def updated(self, row: Mapping[str, Any]) -> None:
@@ -98,8 +98,9 @@ class Messages:
     def evaluated(self, row: Mapping[str, Any], best: bool) -> None:
         """Say the numbers of an evaluation."""
         shown = ", ".join(f"{name} {v:.4g}" for name, v in row.items() if name != "update")
-        kept = f"; the best so far, kept in {self.directory / 'best'}" if best else ""
-        logger.info("evaluated after update %s: %s%s", f"{row['update']:,}", shown, kept)
+        kept = f", kept in {self.directory / 'best'}" if self.directory else ""
+        said = f"; the best so far{kept}" if best else ""
+        logger.info("evaluated after update %s: %s%s", f"{row['update']:,}", shown, said)
 
     def saved(self, path: Path) -> None:
         """Log the path of a state that the run can resume from."""
@@ -108,11 +109,11 @@ class Messages:
     def stopped(self, update: int, why: str) -> None:
         """Say why the run stopped, and where its model is."""
         logger.info(
-            "stopped after update %s, %s (%s); the model is in %s",
+            "stopped after update %s, %s (%s)%s",
             f"{update:,}",
             STOP_REASONS[why],
             why,
-            self.directory / "last",
+            f"; the model is in {self.directory / 'last'}" if self.directory else "",
         )
 
 

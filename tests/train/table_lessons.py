@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from small_models import small_roberta
 
 from roberta_hub import RobertaHubInterface
 from roberta_hub.train.fitting.examples import Examples, read_examples
-from roberta_hub.train.fitting.learner import Learner, encode_rows
+from roberta_hub.train.fitting.learner import Learner, RunTask, encode_rows
 from roberta_hub.train.fitting.learning import Learnt, learn
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.recipe import choose_recipe
-from roberta_hub.train.loop.training_loop import train_loop
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
 
 Rows = list[dict[str, Any]]
-Run = Callable[[Config, FineTuning], None]
 WORDS = ("cat", "dog", "cow")
 
 
@@ -43,13 +39,8 @@ def pairs(count: int, labels: tuple[str, ...]) -> Rows:
     ]
 
 
-def nothing(config: Config, task: FineTuning) -> None:
+def nothing(task: FineTuning, config: Config) -> None:
     """A training that teaches nothing."""
-
-
-def in_earnest(config: Config, task: FineTuning) -> None:
-    """The training of `fit`."""
-    assert train_loop(task, config).finished
 
 
 def with_own_head(seed: int = 0) -> RobertaHubInterface:
@@ -86,17 +77,16 @@ def config_of(examples: Examples, roberta: RobertaHubInterface, options: Learnin
 def taught(
     roberta: RobertaHubInterface,
     examples: Examples,
-    folder: Path,
-    run: Run = nothing,
+    run: RunTask = nothing,
     **options: Any,
 ) -> Learnt:
     """Have a model learn a table."""
     about = LearningOptions(**options)
     config = config_of(examples, roberta, about)
-    return learn(roberta, examples, config, about, folder, run)
+    return learn(roberta, examples, config, about, run)
 
 
-def learner_of(roberta: RobertaHubInterface, rows: Rows, folder: Path, run: Run) -> Learner:
+def learner_of(roberta: RobertaHubInterface, rows: Rows, run: RunTask) -> Learner:
     """A learner whose new head is not open yet."""
     examples = read_examples(rows)
     options = LearningOptions()
@@ -104,4 +94,4 @@ def learner_of(roberta: RobertaHubInterface, rows: Rows, folder: Path, run: Run)
     names = examples.classes
     roberta.register_classification_head(config.task.head, len(names), labels=names)
     lesson = encode_rows(roberta, config, examples.train, names, (0.0, 1.0))
-    return Learner(roberta, config, "classification", lesson, folder, run, False)
+    return Learner(roberta, config, "classification", lesson, run, False)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from small_models import assert_close
-from table_lessons import in_earnest, learner_of, nothing, plain, sentences
+from table_lessons import learner_of, nothing, plain, sentences
 from torch import Tensor
 
 from roberta_hub.train.fitting.learner import FLOPS_PER_SECOND, Learner
 from roberta_hub.train.fitting.method_selection import MethodSelector
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.loop.flops import training_flops
+from roberta_hub.train.loop.updates import updates
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
 
@@ -23,8 +23,8 @@ ROWS = list(range(24))
 
 
 @pytest.fixture
-def learner(tmp_path: Path) -> Learner:
-    return learner_of(plain(), sentences(24), tmp_path, in_earnest)
+def learner() -> Learner:
+    return learner_of(plain(), sentences(24), updates)
 
 
 def weights(learner: Learner) -> dict[str, Tensor]:
@@ -65,9 +65,9 @@ def test_the_centre_is_that_of_the_rows_that_are_named(learner: Learner) -> None
     assert not torch.equal(bias, learner.head.dense.bias)
 
 
-def test_vectors_that_hardly_differ_are_not_blown_up(tmp_path: Path) -> None:
+def test_vectors_that_hardly_differ_are_not_blown_up() -> None:
     rows = [{"text": "the same" + "." * (k == 7), "label": "ab"[k % 2]} for k in range(8)]
-    learner = learner_of(plain(), rows, tmp_path, nothing)
+    learner = learner_of(plain(), rows, nothing)
     learner.open(range(7))
     assert all(bool(p.isfinite().all()) for p in learner.model.parameters())
 
@@ -98,12 +98,12 @@ def test_it_goes_back_bit_for_bit_and_learns_the_same_again(learner: Learner) ->
     assert same(weights(learner), first)
 
 
-def test_embeddings_are_free_again_where_a_training_fails(tmp_path: Path) -> None:
-    def fails(config: Config, task: FineTuning) -> None:
+def test_embeddings_are_free_again_where_a_training_fails() -> None:
+    def fails(task: FineTuning, config: Config) -> None:
         assert not task.roberta.transformer.embed_tokens.weight.requires_grad
         raise KeyboardInterrupt
 
-    learner = learner_of(plain(), sentences(24), tmp_path, fails)
+    learner = learner_of(plain(), sentences(24), fails)
     with pytest.raises(KeyboardInterrupt):
         learner.train(ROWS)
     assert all(parameter.requires_grad for parameter in learner.model.parameters())
@@ -117,19 +117,19 @@ def test_work_is_counted_by_tokens(learner: Learner) -> None:
     assert learner.work_of_training(ROWS) == learner.config.loop.max_epochs * wanted
 
 
-def test_a_fold_is_answered_by_what_the_others_teach(tmp_path: Path) -> None:
+def test_a_fold_is_answered_by_what_the_others_teach() -> None:
     """Each training sees all rows but those of the fold, and begins at the start."""
     seen: list[tuple[int, float]] = []
     start: list[dict[str, Tensor]] = []
 
-    def run(config: Config, task: FineTuning) -> None:
+    def run(task: FineTuning, config: Config) -> None:
         assert same(weights(learner), start[0])
         seen.append((len(task.lengths(0)), float(task.batch([0], 0).targets["labels"][0])))
         with torch.no_grad():
             for parameter in task.roberta.parameters():
                 parameter.add_(0.1)
 
-    learner = learner_of(plain(), sentences(24), tmp_path, run)
+    learner = learner_of(plain(), sentences(24), run)
     start.append(weights(learner))
     folds = [ROWS[:4], ROWS[4:14], ROWS[14:]]
     chooser = MethodSelector(learner, folds)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_models import assert_close
 from table_lessons import (
-    in_earnest,
     nothing,
     pairs,
     plain,
@@ -32,6 +30,7 @@ from roberta_hub.train.fitting.method_selection import (
     METHOD_OWN,
     METHOD_WHOLE,
 )
+from roberta_hub.train.loop.updates import updates
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
 
@@ -41,7 +40,7 @@ LITTLE = 1e-9
 """Minutes in which nothing is trained but a regression."""
 
 
-def ruin(config: Config, task: FineTuning) -> None:
+def ruin(task: FineTuning, config: Config) -> None:
     """A training that makes the model worse, whatever it knew."""
     head = task.roberta.classification_heads[config.task.head]
     with torch.no_grad():
@@ -94,13 +93,13 @@ def test_a_head_with_the_tables_labels_is_found() -> None:
 
 
 @pytest.mark.parametrize("run", [nothing, ruin])
-def test_what_is_not_beaten_comes_back_as_it_was(tmp_path: Path, run: Any) -> None:
+def test_what_is_not_beaten_comes_back_as_it_was(run: Any) -> None:
     roberta = with_own_head()
     rows = own_rows(roberta, 45)
     before = weights(roberta)
     texts = [(row["premise"], row["hypothesis"]) for row in rows]
     scores = roberta.classify(texts)
-    learnt = taught(roberta, read_examples(rows), tmp_path, run)
+    learnt = taught(roberta, read_examples(rows), run)
     right = sum(one.label == row["label"].casefold() for one, row in zip(scores, rows, strict=True))
     assert learnt.choice.taken == METHOD_AS_IS and learnt.temperature is None
     assert learnt.choice.why == (
@@ -123,12 +122,12 @@ def test_what_is_not_beaten_comes_back_as_it_was(tmp_path: Path, run: Any) -> No
     )
 
 
-def test_balance_does_not_touch_what_stays_as_it_is(tmp_path: Path) -> None:
+def test_balance_does_not_touch_what_stays_as_it_is() -> None:
     roberta = with_own_head()
     rows = own_rows(roberta, 45)
     assert len(set(Counter(row["label"] for row in rows).values())) > 1  # shares differ
     before = weights(roberta)
-    learnt = taught(roberta, read_examples(rows), tmp_path, ruin, balance=True)
+    learnt = taught(roberta, read_examples(rows), ruin, balance=True)
     assert learnt.choice.taken == METHOD_AS_IS
     assert all(torch.equal(before[name], value) for name, value in weights(roberta).items())
     asked = roberta.classify([row.text for row in learnt.rows])
@@ -137,7 +136,7 @@ def test_balance_does_not_touch_what_stays_as_it_is(tmp_path: Path) -> None:
     )
 
 
-def test_training_that_is_better_begins_at_the_own_head(tmp_path: Path) -> None:
+def test_training_that_is_better_begins_at_the_own_head() -> None:
     """The labels are those of the head's outputs in another order, which the training finds."""
     roberta, starts = with_own_head(), []
     rows = own_rows(roberta, 45)
@@ -145,7 +144,7 @@ def test_training_that_is_better_begins_at_the_own_head(tmp_path: Path) -> None:
     rows = [{**row, "label": turned[row["label"]]} for row in rows]
     before = output(roberta).weight.clone()
 
-    def turn(config: Config, task: FineTuning) -> None:
+    def turn(task: FineTuning, config: Config) -> None:
         assert config.task.head == "mnli"
         head: Any = task.roberta.classification_heads["mnli"]
         starts.append(torch.equal(head.out_proj.weight, before))
@@ -155,7 +154,7 @@ def test_training_that_is_better_begins_at_the_own_head(tmp_path: Path) -> None:
             head.out_proj.weight.copy_(head.out_proj.weight[place].clone())
             head.out_proj.bias.copy_(head.out_proj.bias[place].clone())
 
-    learnt = taught(roberta, read_examples(rows), tmp_path, turn)
+    learnt = taught(roberta, read_examples(rows), turn)
     assert learnt.choice.taken == METHOD_OWN and all(starts)
     assert learnt.temperature is not None and learnt.choice.ways[1].score is not None
     assert learnt.choice.ways[1].score > 0.7 > (learnt.choice.ways[0].score or 0)
@@ -163,11 +162,9 @@ def test_training_that_is_better_begins_at_the_own_head(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_another_pooling_than_the_own_heads_makes_a_new_one(tmp_path: Path) -> None:
+def test_another_pooling_than_the_own_heads_makes_a_new_one() -> None:
     roberta = with_own_head()
-    learnt = taught(
-        roberta, read_examples(pairs(30, MNLI)), tmp_path, pooling="mean", minutes=LITTLE
-    )
+    learnt = taught(roberta, read_examples(pairs(30, MNLI)), pooling="mean", minutes=LITTLE)
     assert learnt.choice.taken == METHOD_HEAD and roberta.default_head != "mnli"
     assert roberta.model.classification_heads[roberta.default_head].pooling == "mean"  # type: ignore[index, union-attr]
 
@@ -184,16 +181,14 @@ def logits_of(roberta: RobertaHubInterface, texts: list[str]) -> Tensor:
 
 
 @pytest.mark.system
-def test_the_temperature_is_in_the_last_layer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_temperature_is_in_the_last_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = read_examples(sentences(45, noise=0.4))
     texts = [row.text for row in examples.train]
     made, balanced, raw = plain(), plain(), plain()
-    learnt = taught(made, examples, tmp_path, minutes=LITTLE)
-    taught(balanced, examples, tmp_path, minutes=LITTLE, balance=True)
+    learnt = taught(made, examples, minutes=LITTLE)
+    taught(balanced, examples, minutes=LITTLE, balance=True)
     monkeypatch.setattr(learning._Table, "finish", lambda *given: None)
-    taught(raw, examples, tmp_path, minutes=LITTLE)
+    taught(raw, examples, minutes=LITTLE)
     divisor = learnt.temperature
     assert learnt.choice.taken == METHOD_HEAD
     assert divisor is not None and abs(divisor - 1) > 0.01
@@ -210,13 +205,13 @@ def test_the_temperature_is_in_the_last_layer(
 
 
 @pytest.mark.parametrize("task", ["multi_label", "regression"])
-def test_balance_is_for_classes(tmp_path: Path, task: str) -> None:
+def test_balance_is_for_classes(task: str) -> None:
     rows = [{"text": f"row {i}", "label": i / 7} for i in range(20)]
     if task == "multi_label":
         rows = [{"text": f"row {i}", "label": ["a", "b"][: i % 3]} for i in range(20)]
     roberta = plain()
     with pytest.raises(InputError, match="balance is for classes of which a text has one"):
-        taught(roberta, read_examples(rows), tmp_path, balance=True)
+        taught(roberta, read_examples(rows), balance=True)
     assert roberta.default_head is None  # nothing was made
 
 
@@ -228,9 +223,9 @@ def listed(count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_thresholds_are_stored_and_answer(tmp_path: Path) -> None:
+def test_thresholds_are_stored_and_answer() -> None:
     roberta, examples = plain(), read_examples(listed(60))
-    learnt = taught(roberta, examples, tmp_path, minutes=LITTLE)
+    learnt = taught(roberta, examples, minutes=LITTLE)
     least = roberta.thresholds[roberta.default_head or ""]
     assert len(least) == 3 and all(0 < one < 1 for one in least) and least != (0.5,) * 3
     limits = dict(zip(("cat", "dog", "rare"), least, strict=True))
@@ -243,11 +238,11 @@ def test_thresholds_are_stored_and_answer(tmp_path: Path) -> None:
     assert len(learnt.answers) == 60 and all(one.labels is not None for one in learnt.answers)
 
 
-def test_a_regression_answers_in_the_tables_numbers(tmp_path: Path) -> None:
+def test_a_regression_answers_in_the_tables_numbers() -> None:
     value = {"cat": 1000.5, "dog": 2000.5, "cow": 9000.5}
     rows = [{**row, "label": value[row["label"]]} for row in sentences(60, noise=0.0)]
     roberta = plain()
-    learnt = taught(roberta, read_examples(rows), tmp_path, minutes=LITTLE)
+    learnt = taught(roberta, read_examples(rows), minutes=LITTLE)
     assert learnt.temperature is None and learnt.optimism == 0.0
     found = roberta.classify([row["text"] for row in rows])
     mean = sum(one.score for one in found) / 60
@@ -273,36 +268,36 @@ def other(examples: Examples, side: str) -> tuple[str]:
 
 
 @pytest.mark.system
-def test_few_rows_are_cross_validated_and_more_are_held_out(tmp_path: Path) -> None:
-    few = taught(plain(), read_examples(sentences(60)), tmp_path, minutes=LITTLE)
+def test_few_rows_are_cross_validated_and_more_are_held_out() -> None:
+    few = taught(plain(), read_examples(sentences(60)), minutes=LITTLE)
     assert few.how == "cross-validated" and len(few.rows) == len(few.answers) == 60
     examples = read_examples(sentences(210))
-    more = taught(plain(), examples, tmp_path, minutes=LITTLE)
+    more = taught(plain(), examples, minutes=LITTLE)
     assert more.how == "held out" and more.rows == examples.valid
     assert more.optimism == 0.0  # those rows chose nothing
     assert sum(more.counts.values()) == len(examples.train)
 
 
 @pytest.mark.system
-def test_rows_held_out_of_ones_own_table_are_learnt_at_last(tmp_path: Path) -> None:
+def test_rows_held_out_of_ones_own_table_are_learnt_at_last() -> None:
     examples = read_examples(sentences(60), valid=0.2)
     changed = turned(examples, "valid", labels=other(examples, "valid"))
     one, two = plain(), plain()
-    first = taught(one, examples, tmp_path, minutes=LITTLE)
-    second = taught(two, changed, tmp_path, minutes=LITTLE)
+    first = taught(one, examples, minutes=LITTLE)
+    second = taught(two, changed, minutes=LITTLE)
     assert not torch.equal(output(one).weight, output(two).weight)
     # But they are judged before: neither its label nor theirs has a part in an answer.
     assert first.answers == second.answers and first.temperature == second.temperature
     text = turned(examples, "valid", text="Quite another text.")
-    third = taught(plain(), text, tmp_path, minutes=LITTLE)
+    third = taught(plain(), text, minutes=LITTLE)
     assert third.answers[1:] == first.answers[1:]
 
 
 @pytest.mark.system
-def test_rows_of_a_table_to_measure_on_are_never_learnt(tmp_path: Path) -> None:
+def test_rows_of_a_table_to_measure_on_are_never_learnt() -> None:
     examples = read_examples(sentences(60), valid=sentences(30, seed=2)[:9])
     roberta = plain()
-    first = taught(roberta, examples, tmp_path, minutes=LITTLE)
+    first = taught(roberta, examples, minutes=LITTLE)
     assert first.how == "held out" and first.rows == examples.valid
     for changed in (
         turned(examples, "valid", labels=other(examples, "valid")),
@@ -310,7 +305,7 @@ def test_rows_of_a_table_to_measure_on_are_never_learnt(tmp_path: Path) -> None:
         dataclasses.replace(examples, valid=examples.valid[:2]),
     ):
         again = plain()
-        taught(again, changed, tmp_path, minutes=LITTLE)
+        taught(again, changed, minutes=LITTLE)
         for name, value in weights(roberta).items():
             assert torch.equal(value, again.model.state_dict()[name]), name
     asked = roberta.classify([row.text for row in first.rows])
@@ -318,12 +313,12 @@ def test_rows_of_a_table_to_measure_on_are_never_learnt(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_nothing_is_learnt_twice(tmp_path: Path) -> None:
+def test_nothing_is_learnt_twice() -> None:
     """Trainings: one for each fold, one for the judge, and one for all rows of one's own table."""
     for valid, wanted in ((0.2, 7), (sentences(9, seed=2), 6), (None, 6)):
         sizes: list[int] = []
 
-        def better(config: Config, task: FineTuning, sizes: list[int] = sizes) -> None:
+        def better(task: FineTuning, config: Config, sizes: list[int] = sizes) -> None:
             sizes.append(len(task.lengths(0)))
             with torch.no_grad():  # another answer to some row, so that it is taken
                 task.roberta.classification_heads[config.task.head].out_proj.bias.add_(
@@ -331,7 +326,7 @@ def test_nothing_is_learnt_twice(tmp_path: Path) -> None:
                 )
 
         examples = read_examples(sentences(60, noise=0.5), valid=valid)
-        learnt = taught(plain(), examples, tmp_path, better)
+        learnt = taught(plain(), examples, better)
         if learnt.choice.taken == METHOD_WHOLE:
             assert len(sizes) == wanted
             assert sizes[-1] == len(examples.train) + (wanted == 7) * len(examples.valid)
@@ -343,13 +338,13 @@ def test_nothing_is_learnt_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_the_same_table_gives_the_same_weights(tmp_path: Path) -> None:
+def test_the_same_table_gives_the_same_weights() -> None:
     rows = sentences(24, noise=0.0)
     found = []
-    for k in range(2):
+    for _ in range(2):
         roberta = plain()
         before = torch.get_rng_state()
-        learnt = taught(roberta, read_examples(rows), tmp_path / str(k), in_earnest, epochs=2)
+        learnt = taught(roberta, read_examples(rows), updates, epochs=2)
         assert torch.equal(before, torch.get_rng_state())
         found.append((weights(roberta), learnt.answers, learnt.choice))
         torch.rand(3)
@@ -357,7 +352,7 @@ def test_the_same_table_gives_the_same_weights(tmp_path: Path) -> None:
     assert told == again
     assert all(torch.equal(one[name], two[name]) for name in one)
     other = plain()
-    taught(other, read_examples(rows), tmp_path / "seed", in_earnest, epochs=2, seed=2)
+    taught(other, read_examples(rows), updates, epochs=2, seed=2)
     assert not torch.equal(
         one["classification_heads.sentence_classification_head.out_proj.weight"],
         output(other).weight,
@@ -368,7 +363,7 @@ def test_the_same_table_gives_the_same_weights(tmp_path: Path) -> None:
 
 
 def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its classes alternate: every second row would be of one class alone."""
     monkeypatch.setattr(learning, "SMALL_TABLE_ROWS", 60)
@@ -378,11 +373,11 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
     examples = read_examples(rows, valid=valid)
     sizes = []
 
-    def run(config: Config, task: FineTuning) -> None:
+    def run(task: FineTuning, config: Config) -> None:
         sizes.append(len(task.lengths(0)))
 
     roberta = plain()
-    learnt = taught(roberta, examples, tmp_path, run)
+    learnt = taught(roberta, examples, run)
     assert learnt.choice.taken == METHOD_ONCE and sizes == [120]
     assert learnt.how == "held out" and learnt.rows == examples.valid
     found = roberta.classify([row["text"] for row in rows])
@@ -390,18 +385,16 @@ def test_a_large_table_is_learnt_once_and_its_held_out_rows_never(
     assert right > 80  # the head began as a regression that knows both classes
     other_label = turned(examples, "valid", labels=other(examples, "valid"))
     again = plain()
-    taught(again, other_label, tmp_path, run)
+    taught(again, other_label, run)
     ours, theirs = output(roberta).weight, output(again).weight
     assert_close(ours / ours.norm(), theirs / theirs.norm())  # but for the temperature
 
 
-def test_options_without_effect_on_a_large_table_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_without_effect_on_a_large_table_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "SMALL_TABLE_ROWS", 20)
     rows = [{"text": f"A {w} of {i}.", "label": w} for i in range(30) for w in ("cat", "dog")]
     examples = read_examples(rows, valid=0.2)
-    found = taught(plain(), examples, tmp_path, lambda config, task: None, trials=3)
+    found = taught(plain(), examples, lambda task, config: None, trials=3)
     assert found.notes == ["trials are made with at most 20 rows; these were learnt once"]
-    found = taught(plain(), examples, tmp_path, lambda config, task: None, minutes=9)
+    found = taught(plain(), examples, lambda task, config: None, minutes=9)
     assert found.notes == ["minutes limit only tables of at most 20 rows; these were learnt once"]

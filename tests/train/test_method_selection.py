@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,8 +32,8 @@ FOLDS = [list(range(k, COUNT, 5)) for k in range(5)]
 
 
 @pytest.fixture(scope="module")
-def learner(tmp_path_factory: pytest.TempPathFactory) -> Learner:
-    return learner_of(plain(), sentences(COUNT), tmp_path_factory.mktemp("work"), nothing)
+def learner() -> Learner:
+    return learner_of(plain(), sentences(COUNT), nothing)
 
 
 def answers(learner: Learner, name: str, wrong: Any, folds: Any = FOLDS) -> MethodAnswers:
@@ -123,21 +122,19 @@ def test_parts_are_where_the_rows_of_the_folds_stand() -> None:
 # ---- work ----
 
 
-def chosen(folder: Path, run: Any = nothing, rows: int = 40, **options: Any) -> Any:
-    return taught(plain(), read_examples(sentences(rows)), folder, run, **options).choice
+def chosen(run: Any = nothing, rows: int = 40, **options: Any) -> Any:
+    return taught(plain(), read_examples(sentences(rows)), run, **options).choice
 
 
 @pytest.mark.system
-def test_little_work_gives_the_regression_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_work_gives_the_regression_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner_module, "FLOPS_PER_SECOND", 2e4)  # as a large model
     ran: list[int] = []
 
-    def run(config: Config, task: FineTuning) -> None:
+    def run(task: FineTuning, config: Config) -> None:
         ran.append(config.loop.max_epochs or 0)
 
-    found = chosen(tmp_path, run)
+    found = chosen(run)
     assert found.taken == METHOD_HEAD and not ran
     head, whole = found.ways
     assert head.name == METHOD_HEAD and head.score is not None and whole.score is None
@@ -151,43 +148,37 @@ def test_little_work_gives_the_regression_and_says_why(
     needed = int(told[1].replace(",", ""))
     assert needed > 2
     # What is said holds: so many minutes are enough, and one less is not.
-    assert chosen(tmp_path, run, minutes=needed - 1).ways[1].score is None and not ran
-    assert chosen(tmp_path, run, minutes=needed).ways[1].score is not None
+    assert chosen(run, minutes=needed - 1).ways[1].score is None and not ran
+    assert chosen(run, minutes=needed).ways[1].score is not None
     assert set(ran) == {2}  # each row is seen less often, and one fold is answered
     del ran[:]
-    chosen(tmp_path, run, minutes=100 * needed)
+    chosen(run, minutes=100 * needed)
     assert len(ran) == 5 and set(ran) == {20}
 
 
 @pytest.mark.system
-def test_warm_up_is_shorter_where_rows_are_seen_less_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_warm_up_is_shorter_where_rows_are_seen_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     configs: list[Config] = []
     rows = sentences(100)
     monkeypatch.setattr(learner_module, "FLOPS_PER_SECOND", 5e5)
     for minutes in (1e6, 20, 10):
-        taught(
-            plain(), read_examples(rows), tmp_path, lambda c, t: configs.append(c), minutes=minutes
-        )
+        taught(plain(), read_examples(rows), lambda t, c: configs.append(c), minutes=minutes)
     warm = {c.loop.max_epochs: c.optimizer.warmup_updates for c in configs}
     assert len(warm) > 1
     for epochs, updates in warm.items():
         assert updates == pytest.approx(0.06 * epochs * 13, abs=1)  # type: ignore[operator]
 
 
-def test_what_the_caller_says_of_training_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_caller_says_of_training_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """The regression would have been better: it is told, and no luck is in what was not chosen."""
     monkeypatch.setattr(learner_module, "FLOPS_PER_SECOND", 1e3)
 
-    def ruin(config: Config, task: FineTuning) -> None:
+    def ruin(task: FineTuning, config: Config) -> None:
         with torch.no_grad():
             task.roberta.classification_heads[config.task.head].out_proj.weight.neg_()
 
     examples = read_examples(sentences(60, noise=0.0))
-    learnt = taught(plain(), examples, tmp_path, ruin, epochs=3)
+    learnt = taught(plain(), examples, ruin, epochs=3)
     assert learnt.choice.taken == METHOD_WHOLE
     assert learnt.choice.why.startswith("only this method takes the epochs")
     assert learnt.optimism == 0.0
@@ -196,6 +187,6 @@ def test_what_the_caller_says_of_training_is_done(
 
 
 @pytest.mark.system
-def test_the_same_table_gives_the_same_choice(tmp_path: Path) -> None:
-    first, second = (chosen(tmp_path, minutes=1.0) for _ in range(2))
+def test_the_same_table_gives_the_same_choice() -> None:
+    first, second = (chosen(minutes=1.0) for _ in range(2))
     assert first == second

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError, Remedy
-from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
@@ -26,12 +25,7 @@ from roberta_hub.train.fitting.learning import Learnt, learn, reusable_head
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_AS_IS
 from roberta_hub.train.fitting.model_card import model_card
-from roberta_hub.train.fitting.model_folder import (
-    check_output,
-    holds_model,
-    staging_folder,
-    write_folder,
-)
+from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
 from roberta_hub.train.fitting.split import short_place
 from roberta_hub.train.fitting.starting_model import (
@@ -44,7 +38,6 @@ from roberta_hub.train.fitting.starting_model import (
 from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
-from roberta_hub.train.tasks.training_task import TrainingTask
 
 
 @checked
@@ -196,36 +189,26 @@ class ReadyClassifier:
         return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
-        """Train, measure and write the folder; on Ctrl-C nothing is left.
+        """Train, measure and write the folder, if there is one; on Ctrl-C nothing is left.
 
         Args:
             progress: whether to show a bar; None: if a person looks at a terminal.
         """
-        from roberta_hub.train.loop.training_loop import train_loop
-
-        def finished(config: Config, task: TrainingTask) -> None:
-            if not train_loop(task, config).finished:
-                raise KeyboardInterrupt
+        from roberta_hub.train.loop.updates import updates
 
         began = time.monotonic()
         loop = dataclasses.replace(self.config.loop, progress=progress)
         config = dataclasses.replace(self.config, loop=loop)
-        with staging_folder(self.output) as work:
-            learnt = learn(self.roberta, self.examples, config, self.options, work, finished)
-            fitted = self._fitted(learnt, began)
-            if learnt.choice.taken != METHOD_AS_IS:
-                keep_head(self.roberta, "classification", self.roberta.default_head or "")
-                self.roberta.learnt |= {digest(row.text) for row in self.examples.learnt}
-            made = self.roberta
-            if self.output is not None:
-                about = model_card(self.examples, fitted, self.config, self.options, self.output)
-                write_folder(self.roberta, self.output, about)
-                made = load_model(self.output)
-        if self.output is None:
-            made.to("cpu").train()  # as a model that is loaded
-            made.source = f"fit of {self.examples.source}"
-        made.fitted = fitted
-        return made
+        learnt = learn(self.roberta, self.examples, config, self.options, updates)
+        fitted = self._fitted(learnt, began)
+        if learnt.choice.taken != METHOD_AS_IS:
+            keep_head(self.roberta, "classification", self.roberta.default_head or "")
+            self.roberta.learnt |= {digest(row.text) for row in self.examples.learnt}
+
+        def card(output: Path) -> str:
+            return model_card(self.examples, fitted, self.config, self.options, output)
+
+        return finished(self.roberta, fitted, self.output, card)
 
     def _fitted(self, learnt: Learnt, began: float) -> Fitted:
         """Judge the answers to rows outside the training, of this fit and of earlier ones."""

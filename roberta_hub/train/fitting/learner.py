@@ -5,11 +5,8 @@ Legend: n rows, C width of the model, K outputs of the head.
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +40,10 @@ START_STRENGTH = 100.0
 """Weight of the rows relative to the prior, if a regression only initializes a training."""
 FLOPS_PER_SECOND = 1e11
 """Floating-point operations that two cores do in a second; work is counted by it."""
+
+
+RunTask = Callable[[FineTuning, Config], None]
+"""Trains a task in place, as `updates` does."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,7 @@ class Learner:
         config: Config,
         task: str,
         lesson: EncodedRows,
-        work: Path,
-        run: Callable[[Config, FineTuning], None],
+        run: RunTask,
         embeddings: bool,
     ) -> None:
         """Keep the weights to begin with.
@@ -121,18 +121,16 @@ class Learner:
             config: of `choose_recipe`.
             task: see `HEAD_KINDS`.
             lesson: all rows.
-            work: a folder for the runs.
-            run: trains a task.
+            run: trains a task, as `updates` does.
             embeddings: whether those of the tokens learn too, the same in every training.
         """
         self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
-        self.kind, self.work, self._run = HEAD_KINDS[task], work, run
+        self.kind, self._run = HEAD_KINDS[task], run
         self.embeddings = embeddings
         self.model: Roberta = require_roberta(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
         self.shares: Tensor | None = None
         """Of the classes, where each is to count as much as the others; else None. Shape: (K,)"""
-        self.runs = 0
         self._start = _copied(self.model)
 
     @property
@@ -235,15 +233,12 @@ class Learner:
     def _train(self, examples: Encoded, config: Config) -> None:
         tokens = self.model.transformer.embed_tokens
         tokens.requires_grad_(self.embeddings)
-        self.runs += 1
-        config = dataclasses.replace(config, output=str(self.work / f"run-{self.runs}"))
         task = FineTuning(self.roberta, self.objective, examples, None, metric="loss")
         try:
             with restore_generators_after():
-                self._run(config, task)
+                self._run(task, config)
         finally:
             tokens.requires_grad_(True)
-            shutil.rmtree(config.output, ignore_errors=True)  # else each way's weights stay
 
     def restore(self) -> None:
         """Go back to the start, the head too."""

@@ -12,7 +12,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,6 +41,7 @@ from roberta_hub.train.fitting.learner import (
     START_STRENGTH,
     EncodedRows,
     Learner,
+    RunTask,
     encode_rows,
 )
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -74,7 +74,7 @@ from roberta_hub.train.fitting.trials import list_trials, trial_name
 from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
 from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning
+from roberta_hub.train.tasks.finetuning import Encoded
 from roberta_hub.train.tasks.trained_head import seeded
 
 HEAD_SAMPLE_ROWS = 2000
@@ -98,9 +98,6 @@ METHOD_COSINE = "the cosine of the model's vectors, nothing learnt"
 METHOD_ZERO_SHOT = "zero_shot by the labels' names, nothing learnt"
 ZERO_SHOT_ROWS = 100
 """Rows at most that are answered by the labels' names: only a few thousand tokens."""
-
-RunTask = Callable[[Config, FineTuning], None]
-"""Trains a task."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,6 @@ def learn(
     examples: Examples,
     config: Config,
     options: LearningOptions,
-    work: Path,
     run: RunTask,
 ) -> Learnt:
     """Teach a model the rows of a table, in place.
@@ -140,8 +136,7 @@ def learn(
         examples: rows to learn and rows to judge by; none of the latter: cross-validation judges.
         config: of `choose_recipe`.
         options: what the caller says.
-        work: a folder for the runs.
-        run: trains a task.
+        run: trains a task, as `updates` does.
 
     Raises:
         InputError: an option that these labels cannot have.
@@ -151,7 +146,7 @@ def learn(
             "balance is for classes of which a text has one; labels that occur together "
             "have thresholds, and numbers have no classes"
         )
-    table = _Table(roberta, examples, config, options, work, run)
+    table = _Table(roberta, examples, config, options, run)
     return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.once()
 
 
@@ -164,7 +159,6 @@ class _Table:
         examples: Examples,
         config: Config,
         options: LearningOptions,
-        work: Path,
         run: RunTask,
     ) -> None:
         self.roberta, self.examples, self.options = roberta, examples, options
@@ -177,7 +171,7 @@ class _Table:
         rows = [*examples.train, *(examples.valid if examples.of_the_table else [])]
         lesson = encode_rows(roberta, self.config, rows, self.names, self.scale)
         embeddings = learns_embeddings(len(examples.train))
-        self.learner = Learner(roberta, self.config, self.task, lesson, work, run, embeddings)
+        self.learner = Learner(roberta, self.config, self.task, lesson, run, embeddings)
         self.every = list(range(len(rows)))
         self.train = self.every[: len(examples.train)]
         self.spent = 0.0

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from roberta_hub.arguments import path_of
 from roberta_hub.errors import CheckpointError, InputError, Remedy, RobertaHubError
-from roberta_hub.files import DISK_ERRORS, publishing_all, reason_of, staging
+from roberta_hub.files import DISK_ERRORS, publishing_all, reason_of
 from roberta_hub.folder import Folder
 from roberta_hub.formats.ours import OURS, is_ours
+from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.text.learnt import digest, unpack
 from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.fitting.fitted import Fitted
 
 README_MARK = "<!-- Made by roberta-hub fit, which may write over this folder. -->"
 """The first line of the README.md, by which a folder of ours is known."""
@@ -29,7 +30,8 @@ def check_output(output: object) -> Path:
 
     Raises:
         InputTypeError: no path.
-        InputError: a file, or a folder that holds something else than an earlier result of `fit`.
+        InputError: a file, a folder that cannot be written, or one that holds something else than
+            an earlier result of `fit`.
 
     Example:
         >>> check_output("mine").name
@@ -54,7 +56,23 @@ def check_output(output: object) -> Path:
             f"output is {str(directory)[:200]}, which holds {names} and was not made by fit",
             remedy=_ANOTHER,
         )
+    _check_writable(directory)
     return directory
+
+
+def _check_writable(directory: Path) -> None:
+    """Refuse a folder that cannot be written, or of which none can be made."""
+    place = Path(os.path.abspath(directory))
+    while not place.is_dir() and place != place.parent:
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"output is {str(directory)[:200]}, and {place} cannot be written ({error.strerror})",
+            remedy=_ANOTHER,
+        ) from None
 
 
 def holds_model(directory: Path) -> bool:
@@ -94,60 +112,28 @@ def check_same_table(directory: Path, texts: Sequence[Text]) -> None:
         )
 
 
-@contextmanager
-def staging_folder(output: Path | None) -> Iterator[Path]:
-    """Lend a folder for the run, which is gone afterwards, also where a signal ends the process.
+def finished(
+    roberta: RobertaHubInterface, fitted: Fitted, output: Path | None, card: Callable[[Path], str]
+) -> RobertaHubInterface:
+    """Write a trained model and load it again; without a folder, leave it as a loaded one is.
 
-    It is next to `output`, or inside it if only `output` is writable, as in a container's mount.
-    Without an output it is in the system's folder for temporary files, for its
-    owner's eyes only. What a process that was killed has left there goes.
+    Args:
+        roberta: the model.
+        fitted: what was chosen and measured.
+        output: folder to write; None: the model stays in memory.
+        card: writes the README.md of that folder.
 
     Raises:
-        InputError: nothing can be written there.
-        CheckpointError: the disk is full.
+        CheckpointError: the disk refuses.
     """
-    place = Path(tempfile.gettempdir()) if output is None else output
-    try:
-        with _in_temporary() if output is None else _sibling_folder(output) as work:
-            yield work
-    except OSError as error:  # CheckpointError is one, and names files of the run
-        cause = error.__cause__ if isinstance(error, RobertaHubError) else error
-        if not isinstance(cause, OSError) or cause.errno not in DISK_ERRORS:
-            raise
-        raise CheckpointError(
-            f"{str(place)[:200]}: cannot be written ({reason_of(cause)}), where fit keeps what it "
-            "learns; what was there is as before. Free some room",
-            remedy=Remedy("or name another folder with output=...", "or name another with -o"),
-        ) from error
-
-
-@contextmanager
-def _in_temporary() -> Iterator[Path]:
-    with staging(Path(tempfile.gettempdir()) / "roberta-hub-fit") as work:
-        work.chmod(0o700)
-        yield work
-
-
-@contextmanager
-def _sibling_folder(output: Path) -> Iterator[Path]:
-    output = Path(os.path.abspath(output))  # "." and ".." have no name
-    place = output.parent
-    while not place.is_dir() and place != place.parent:
-        place = place.parent
-    for folder in [place, output] if output.is_dir() else [place]:
-        stage = ExitStack()
-        try:
-            work = stage.enter_context(staging(folder / output.name))
-            break
-        except OSError as error:
-            why = error.strerror
+    if output is None:
+        made = roberta.to("cpu").train()
+        made.source = f"fit of {fitted.source}"
     else:
-        raise InputError(
-            f"output is {str(output)[:200]}, and {place} cannot be written ({why})",
-            remedy=_ANOTHER,
-        )
-    with stage:
-        yield work
+        write_folder(roberta, output, card(output))
+        made = load_model(output)
+    made.fitted = fitted
+    return made
 
 
 def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
@@ -158,6 +144,16 @@ def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     Raises:
         CheckpointError: the disk refuses.
     """
-    with publishing_all(output, OURS.passing) as work:
-        roberta.save(work)
-        (work / README).write_text(f"{README_MARK}\n{card}\n", encoding="utf-8")
+    try:
+        with publishing_all(output, OURS.passing) as work:
+            roberta.save(work)
+            (work / README).write_text(f"{README_MARK}\n{card}\n", encoding="utf-8")
+    except OSError as error:  # CheckpointError is one, and names a temporary file
+        cause = error.__cause__ if isinstance(error, RobertaHubError) else error
+        if not isinstance(cause, OSError) or cause.errno not in DISK_ERRORS:
+            raise
+        raise CheckpointError(
+            f"{str(output)[:200]}: cannot be written ({reason_of(cause)}); what was there is as "
+            "before. Free some room",
+            remedy=Remedy("or name another folder with output=...", "or name another with -o"),
+        ) from error

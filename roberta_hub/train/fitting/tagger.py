@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from roberta_hub.errors import InputError, Remedy
-from roberta_hub.hub import load_model
 from roberta_hub.inference import windows
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
@@ -32,12 +31,7 @@ from roberta_hub.train.fitting.model_card import (
     shell_command,
     versions,
 )
-from roberta_hub.train.fitting.model_folder import (
-    check_output,
-    holds_model,
-    staging_folder,
-    write_folder,
-)
+from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import (
     SMALL_TABLE_ROWS,
     batch_for,
@@ -133,38 +127,27 @@ class ReadyTagger:
         return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
-        """Train once, measure on the held-out rows, write the folder; on Ctrl-C nothing is left.
+        """Train once, measure on the held-out rows, and write the folder, if there is one.
 
         Args:
             progress: whether to show a bar; None: if a person looks at a terminal.
         """
-        from roberta_hub.train.loop.training_loop import train_loop
+        from roberta_hub.train.loop.updates import updates
 
         began = time.monotonic()
         roberta, tags = self.roberta, self.examples.tags
         pieces = require_roberta(roberta.model, "fit trains").transformer.embed_tokens
         pieces.requires_grad_(learns_embeddings(len(self.train_on)))
-        with staging_folder(self.output) as work:
-            loop = dataclasses.replace(self.config.loop, progress=progress)
-            config = dataclasses.replace(self.config, output=str(work / "run"), loop=loop)
-            names = make_head(roberta, config, len(tags), tags, "token")
-            roberta.word_rules[HEAD] = RULE
-            task = tagging_of(config, roberta, names, self.train_on, self.hidden)
-            if not train_loop(task, config).finished:
-                raise KeyboardInterrupt
-            keep_head(roberta, "token", HEAD)
-            fitted = self._judged(names, began)
-            roberta.learnt |= {digest(row.text) for row in self.train_on}
-            made = roberta
-            if self.output is not None:
-                write_folder(roberta, self.output, self._card(fitted, self.output))
-                made = load_model(self.output)
+        loop = dataclasses.replace(self.config.loop, progress=progress)
+        config = dataclasses.replace(self.config, loop=loop)
+        names = make_head(roberta, config, len(tags), tags, "token")
+        roberta.word_rules[HEAD] = RULE
+        updates(tagging_of(config, roberta, names, self.train_on, self.hidden), config)
         pieces.requires_grad_(True)
-        if self.output is None:
-            made.to("cpu").train()  # as a model that is loaded
-            made.source = f"fit of {self.examples.source}"
-        made.fitted = fitted
-        return made
+        keep_head(roberta, "token", HEAD)
+        fitted = self._judged(names, began)
+        roberta.learnt |= {digest(row.text) for row in self.train_on}
+        return finished(roberta, fitted, self.output, lambda output: self._card(fitted, output))
 
     def _judged(self, names: Sequence[str], began: float) -> Fitted:
         """Ask the model about every row that was held out, long ones in windows."""

@@ -24,8 +24,8 @@ class Clock:
 
     def __init__(self, started: float, minutes: float | None, size: int) -> None:
         self.deadline = None if minutes is None else started + 60 * minutes
-        self.logged = self.saved = now()
-        """When the last row of the log ended, and when the last state was saved."""
+        self.saved = now()
+        """When the last state was saved."""
         self.update = self.evaluation = 0.0
         """Seconds of the slowest ones so far."""
         self.saving = 0.1 + 4 * size / SLOW_DISK_SPEED
@@ -43,18 +43,17 @@ class Clock:
         self.update = max(self.update, now() - start)
 
     def evaluated(self, start: float) -> None:
-        """Note an evaluation that began at `start`; the log does not count its time."""
-        self.logged = now()
-        self.evaluation = max(self.evaluation, self.logged - start)
+        """Note an evaluation that began at `start`."""
+        self.evaluation = max(self.evaluation, now() - start)
 
     def saved_state(self, start: float, background: float = 0.0) -> None:
-        """Note a saving that began at `start`; the log does not count its time.
+        """Note a saving that began at `start`.
 
         Args:
             start: on the clock of `now`.
             background: seconds of the last state written in the background.
         """
-        self.saved = self.logged = now()
+        self.saved = now()
         self.saving = max(self.saved - start, background) + self.model
 
     def saved_model(self, start: float) -> None:

@@ -1,9 +1,8 @@
-"""Writes the logs of a run: CSV files, TensorBoard if asked, and a bar or messages."""
+"""Writes the logs of a run: CSV files, and TensorBoard if asked."""
 
 from __future__ import annotations
 
 import csv
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 from roberta_hub.errors import CheckpointError, MissingExtraError
 from roberta_hub.extras import install
 from roberta_hub.files import publishing
-from roberta_hub.terminal import bar_class
-from roberta_hub.train.reports import Messages, logger
 
 
 class CsvLog:
@@ -65,51 +62,25 @@ class CsvLog:
 
 
 class Logs:
-    """The logs of a run: `log.csv` has a row every few updates, `valid.csv` one an evaluation."""
+    """The files of a run: `log.csv` has a row every few updates, `valid.csv` one an evaluation."""
 
-    def __init__(
-        self,
-        directory: Path,
-        update: int,
-        *,
-        total: int,
-        tensorboard: bool,
-        progress: bool | None,
-    ) -> None:
-        self.messages = Messages(directory, update, total)
+    def __init__(self, directory: Path, update: int, *, tensorboard: bool) -> None:
         self.train = CsvLog(directory / "log.csv", update)
         self.valid = CsvLog(directory / "valid.csv", update)
         self.board = _board(directory / "tensorboard", update) if tensorboard else None
-        # None is tqdm's own: no bar unless stderr is a terminal
-        disable = None if progress is None else not progress
-        self.bar = bar_class()(total=total, initial=update, unit=" updates", disable=disable)
 
     def updated(self, row: Mapping[str, Any]) -> None:
         """Write a row of the training log."""
         self.train.write(row)
         self._to_board("train", row)
-        self.bar.set_postfix_str(
-            f"loss {row['loss']:.4g}, lr {row['lr']:.3g}, {row['tokens_per_second']:,.0f} tokens/s",
-            refresh=False,
-        )
-        self.bar.update(row["update"] - self.bar.n)
-        if self.bar.disable:
-            self.messages.updated(row)
 
-    def evaluated(self, row: Mapping[str, Any], *, best: bool) -> None:
+    def evaluated(self, row: Mapping[str, Any]) -> None:
         """Write a row of the evaluation log."""
         self.valid.write(row)
         self._to_board("valid", row)
-        self.messages.evaluated(row, best)
-        if not self.bar.disable and not logger.isEnabledFor(
-            logging.INFO
-        ):  # else the message says it
-            shown = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "update")
-            self.bar.write(f"update {row['update']}: {shown}")
 
     def close(self) -> None:
-        """Leave the terminal in order."""
-        self.bar.close()
+        """Write what TensorBoard still holds."""
         if self.board is not None:
             self.board.close()
 
