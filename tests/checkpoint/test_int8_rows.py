@@ -108,7 +108,7 @@ def test_a_save_writes_plain_numbers(tmp_path: Path) -> None:
 
 def test_its_version_is_one_that_older_packages_refuse(tmp_path: Path) -> None:
     stored(tmp_path)
-    assert json.loads((tmp_path / CONFIG).read_text())["version"] == 3  # 0.3.0 reads 1 and 2
+    assert json.loads((tmp_path / CONFIG).read_text())["version"] == 3  # earlier versions refuse it
 
 
 @pytest.mark.parametrize("version", [1, 2])
