@@ -56,7 +56,7 @@ class Progress:
     seconds: float = 0.0
     """Time spent in updates, over all starts of the run."""
     watch: dict[str, Any] = field(default_factory=dict)
-    """What `Watch` remembers."""
+    """What `DivergenceMonitor` remembers."""
 
 
 @dataclass
