@@ -40,7 +40,7 @@ def data() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ours(model: RobertaModel) -> Callable[[], float]:
-    """Make our step, as `roberta_hub/train/loop/training_loop.py` does it."""
+    """Make our step, as `roberta_hub/train/loop/updates.py` does it."""
     seen, tokens, chosen = data()
     packed = pack(seen, padding_idx=1)
     lm = MaskedLM(model)

@@ -58,7 +58,7 @@ def blocks() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ours(task: str, dtype: torch.dtype) -> Step:
-    """Make updates as `roberta_hub/train/loop/training_loop.py` does, in any checkout."""
+    """Make updates as `roberta_hub/train/loop/updates.py` does, in any checkout."""
     from roberta_hub import RobertaConfig, RobertaModel
     from roberta_hub.model.packing import pack, pack_sequences
     from roberta_hub.train.data.batches import plan_epoch

@@ -37,6 +37,25 @@ def test_fit_without_an_output_may_write_no_file(base: Path, tmp_path: Path) -> 
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+FULL = """
+import resource, sys, roberta_hub
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+rows = [{"text": f"The {word} in {i}.", "label": word} for i in range(9) for word in ("cat", "dog")]
+try:
+    roberta_hub.fit(rows, model=sys.argv[1], output="mine", epochs=1, progress=False)
+except roberta_hub.RobertaHubError as error:
+    print(error)
+"""
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="there is no limit of a file's size")
+def test_a_model_that_the_disk_does_not_take_leaves_nothing(base: Path, tmp_path: Path) -> None:
+    ran = forks.run("-c", FULL, base, cwd=tmp_path)
+    assert ran.stdout.startswith("mine: cannot be written (File too large); "), ran.stderr
+    assert "name another folder with output=" in ran.stdout and not (tmp_path / "mine").exists()
+
+
 def test_the_weights_are_those_of_a_run_with_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
