@@ -1946,8 +1946,6 @@ class RobertaHubInterface(nn.Module):
                 "answer, embed, features), and extract_features(ids) takes what encode(text) gives"
             )
 
-        forward = __call__
-
 
 def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> VerbModel:
     """Collect what the verbs ask of a model.

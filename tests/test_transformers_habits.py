@@ -44,7 +44,6 @@ CALLS: dict[str, tuple[Call, str]] = {
         "encode(text)",
     ),
     "model(input_ids)": (lambda r: r(torch.tensor([[0, 5, 2]])), "extract_features(ids)"),
-    "model.forward(ids)": (lambda r: r.forward(torch.tensor([[0, 5, 2]])), "extract_features(ids)"),
     "tokenizer(texts, padding=True, truncation=True)": (
         lambda r: r.tokenizer(["a"], padding=True, truncation=True),
         "encode_batch(texts)",
@@ -65,7 +64,6 @@ CALLS: dict[str, tuple[Call, str]] = {
     "tokenizer.mask_token": (lambda r: r.tokenizer.mask_token, "<mask>"),
     "tokenizer.vocab_size": (lambda r: r.tokenizer.vocab_size, "len("),
     "model.config": (lambda r: r.config, "cfg has the configuration"),
-    "model.config.id2label": (lambda r: r.id2label, "head_labels(head)"),
     "model.generate(ids)": (lambda r: r.generate("a"), "reads text and writes none"),
     "model.save_pretrained(path)": (lambda r: r.save_pretrained("x"), "save(directory, "),
     "model.push_to_hub(name)": (lambda r: r.push_to_hub("x"), "hf upload"),

@@ -360,7 +360,7 @@ def _slice(
 def _measures(
     right: Sequence[set[str]], old: Sequence[set[str]], new: Sequence[set[str]]
 ) -> dict[str, tuple[float, float]]:
-    """What is told of classes, old and new; empty where a text may have several labels."""
+    """The numbers of `CLASS_MEASURES`, old and new; empty where a text may have several labels."""
     if any(len(labels) != 1 for labels in chain(right, old, new)):
         return {}
     names = sorted({*chain.from_iterable(chain(right, old, new))})

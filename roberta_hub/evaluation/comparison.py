@@ -149,7 +149,7 @@ class Comparison:
         return f"{self.new} is {word} {self.old} on {self.table}: {said}"
 
     def _measured(self) -> list[str]:
-        """What is told of classes besides how many are right, which the headline says."""
+        """The measures of classes but the accuracy, which the headline says."""
         found = [
             f"{CLASS_MEASURES[key].title} {old:.3f} became {new:.3f}"
             for key, (old, new) in self.whole.measures.items()

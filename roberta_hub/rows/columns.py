@@ -275,9 +275,8 @@ def _prose(table: Table) -> set[str]:
 
 
 def _has_words(value: object) -> bool:
-    """Whether a value has several words; a date with its time has none."""
-    words = value.split() if isinstance(value, str) else []
-    return sum(any(map(str.isalpha, word)) for word in words) > 1
+    """Whether a value has several words; a date with its time has no letters."""
+    return isinstance(value, str) and len(value.split()) > 1 and any(map(str.isalpha, value))
 
 
 def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> InputError:

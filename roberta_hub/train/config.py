@@ -126,7 +126,6 @@ def compose(overrides: Sequence[str]) -> Config:
             f"{_EXAMPLE.split()}"
         )
     given = [_checked(override) for override in overrides]
-    _check_once(given)
     with _composing:
         try:
             config = _composed(given)
@@ -289,8 +288,15 @@ _WORDS = {
 """The words of a value: of a list, of a dict; any other value is one."""
 
 
-def _check_once(overrides: Sequence[str]) -> None:
-    """Refuse a setting that is given twice, of which hydra takes the last."""
+def check_once(overrides: Sequence[str]) -> None:
+    """Refuse a setting that a command gives twice, of which hydra takes the last.
+
+    Args:
+        overrides: `name=value`, as typed.
+
+    Raises:
+        InputError: it names the setting and both values.
+    """
     seen: dict[str, str] = {}
     for override in overrides:
         name = override.lstrip("+").partition("=")[0]

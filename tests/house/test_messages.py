@@ -26,7 +26,12 @@ OTHERS = {
     "--nproc-per-node": "torchrun's",
 }
 """Options of other programs that a message names."""
-OF_FAIRSEQ = ("train/fairseq_options.py", "train/data/preprocessing.py", "fairseq_names/")
+OF_FAIRSEQ = (
+    "train/fairseq_options.py",
+    "train/fairseq_program.py",
+    "train/data/preprocessing.py",
+    "fairseq_names/",
+)
 """Where options of fairseq's own programs are spoken of."""
 NO_VERBS = {"run"}
 """After `roberta-hub`: whose arguments are a script's."""

@@ -13,7 +13,7 @@ from running import Run, runner, write_model
 
 from roberta_hub.shell.given import Option
 from roberta_hub.shell.main import VERBS, verb
-from roberta_hub.train.config import compose
+from roberta_hub.train.run import command
 
 LISTS = {
     "--text": "a",
@@ -127,4 +127,4 @@ def test_what_cannot_be_joined_is_said(run: Run, model: Path) -> None:
 
 def test_settings_of_training_are_given_once() -> None:
     with pytest.raises(ValueError, match=r"optimizer\.lr is set twice: .*=1e-5 and .*=2e-5; leave"):
-        compose(["finetune=rte", "optimizer.lr=1e-5", "data.train=a", "optimizer.lr=2e-5"])
+        command(["finetune=rte", "optimizer.lr=1e-5", "data.train=a", "optimizer.lr=2e-5"])

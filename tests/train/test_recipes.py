@@ -25,6 +25,7 @@ def test_all_of_them_are_there():
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_composes_to_the_same_configuration(recipe):
     found = dataclasses.asdict(compose([recipe]))
+    assert found["loop"].pop("fairseq_files") is False
     assert found["optimizer"].pop("width") == (768 if recipe.startswith("finetune=") else None)
     assert found == RECIPES[recipe]
 
@@ -33,6 +34,7 @@ def test_a_setting_beside_a_recipe_changes_that_setting_alone():
     changed = dataclasses.asdict(compose(["finetune=mnli", "optimizer.total_updates=null"]))
     assert changed["optimizer"].pop("total_updates") is None
     assert changed["optimizer"].pop("width") == 768
+    assert changed["loop"].pop("fairseq_files") is False
     expected = RECIPES["finetune=mnli"]
     optimizer = {k: v for k, v in expected["optimizer"].items() if k != "total_updates"}
     assert changed == {**expected, "optimizer": optimizer}

@@ -1,6 +1,6 @@
 """Reads files with a word and its tag a line, as CoNLL's shared tasks wrote them.
 
-Which column is the word and which the tag is told by what the columns hold: of CoNLL 2000 to 2003,
+What the columns hold says which is the word and which the tag: of CoNLL 2000 to 2003,
 GermEval, MIT's .bio, WNUT, OntoNotes (CoNLL 2012) and Universal Dependencies (CoNLL-U).
 """
 
@@ -546,7 +546,7 @@ class _Seen:
 
     @staticmethod
     def _restarts(numbers: Sequence[str]) -> bool:
-        """Tell whether numbers count up, and begin anew: sentences without a blank line."""
+        """Tell whether numbers count up, and begin again at one: sentences without a blank line."""
         steps = list(zip(numbers, numbers[1:], strict=False))
         return all(
             b.isdecimal() and (b == numbers[0] or int(b) == int(a) + 1)
