@@ -59,6 +59,7 @@ def slipped_names(name: object, known: Iterable[str]) -> list[str]:
         most = max(1, max(len(asked), len(own)) // LETTERS_PER_SLIP)
         if (slips := _slips(asked, own, most)) is not None:
             found.append((slips, other))
+    found.sort(reverse=True)  # of versions that are as near, the later first
     return [other for _, other in sorted(found, key=lambda one: one[0])]
 
 

@@ -23,7 +23,7 @@ def parse_labels(
     for item in (item for value in values for item in parse_list(context, option, value)):
         its, _, own = item.partition("=")
         if not its or not own:
-            raise click.BadParameter(f"{item!r} is not like 0=negative")
+            raise click.BadParameter(f"{','.join(values)!r} is no list like 0=negative,1=positive")
         _set_once(found, its, own)
     return found or None
 

@@ -288,24 +288,6 @@ _WORDS = {
 """The words of a value: of a list, of a dict; any other value is one."""
 
 
-def check_once(overrides: Sequence[str]) -> None:
-    """Refuse a setting that a command gives twice, of which hydra takes the last.
-
-    Args:
-        overrides: `name=value`, as typed.
-
-    Raises:
-        InputError: it names the setting and both values.
-    """
-    seen: dict[str, str] = {}
-    for override in overrides:
-        name = override.lstrip("+").partition("=")[0]
-        if name in seen:
-            both = f"{clean(seen[name])[:200]} and {clean(override)[:200]}"
-            raise InputError(f"{name} is set twice: {both}; leave one out")
-        seen[name] = override
-
-
 def _near_leaves(name: str, names: Sequence[str]) -> list[str]:
     """Names of settings, whatever their section, that are near to a name."""
     leaves = {known.rsplit(".", 1)[-1]: known for known in reversed(names)}

@@ -23,7 +23,7 @@ from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.terminal import clean
 from roberta_hub.text.task import Task
-from roberta_hub.train.config import check_once, compose
+from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check
 from roberta_hub.train.rates import scale_rate
 from roberta_hub.train.reports import Report, first_process, logger, on_stderr
@@ -277,20 +277,14 @@ def _with_vocabulary(
     )
 
 
-def _own(settings: Sequence[str]) -> list[str]:
-    """Return the settings that are ours: those before `--fairseq`."""
-    found = list(settings)
-    return found[: found.index("--fairseq")] if "--fairseq" in found else found
-
-
 def _translated(settings: Sequence[str]) -> list[str]:
     """Translate what follows `--fairseq`, and say it; settings before it are ours and win."""
     if "--fairseq" not in settings:
         return list(settings)
     from roberta_hub.train.fairseq_options import as_overrides, translate
 
-    own = _own(settings)
-    theirs = settings[len(own) + 1 :]
+    at = list(settings).index("--fairseq")
+    own, theirs = list(settings[:at]), settings[at + 1 :]
     found, said = translate(theirs)
     names = {word.lstrip("+").partition("=")[0] for word in own}
     words = as_overrides({name: value for name, value in found.items() if name not in names}) + own
@@ -306,7 +300,6 @@ def command(settings: Sequence[str]) -> int:
     if not settings or any(word in ("-h", "--help") for word in settings):
         print(usage())
         return 0
-    check_once(_own(settings))
     settings = _translated(settings)
     config = compose(settings)
     with on_stderr():

@@ -13,7 +13,6 @@ from running import Run, runner, write_model
 
 from roberta_hub.shell.given import Option
 from roberta_hub.shell.main import VERBS, verb
-from roberta_hub.train.run import command
 
 LISTS = {
     "--text": "a",
@@ -123,8 +122,3 @@ def test_what_cannot_be_joined_is_said(run: Run, model: Path) -> None:
     ):
         status, out, err = run(*words)
         assert (status, out) == (2, "") and said in err, err
-
-
-def test_settings_of_training_are_given_once() -> None:
-    with pytest.raises(ValueError, match=r"optimizer\.lr is set twice: .*=1e-5 and .*=2e-5; leave"):
-        command(["finetune=rte", "optimizer.lr=1e-5", "data.train=a", "optimizer.lr=2e-5"])

@@ -114,7 +114,6 @@ def test_each_verb_is_a_command_in_a_file_of_the_shell(name: str) -> None:
         (["sentiment-analysis"], "by a head trained for it), and zero-shot (a label of your own"),
         (["qa"], "there is answer (the span of a text that answers a question)"),
         (["Unmask"], "there is fill-mask (the most probable words for <mask>)"),
-        (["explain"], "no verb 'explain'; explain is a method of the model in Python"),
         (["summarize"], "no verb 'summarize'; RoBERTa reads text and writes none"),
     ],
 )

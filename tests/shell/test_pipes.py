@@ -254,7 +254,7 @@ def test_lines_come_compressed_where_the_command_says_so(folder: Path, tmp_path:
 
 
 HEADERS = {
-    b"review_id,review\n7,A dog ran.\n": "--input-format csv -c review",
+    b"review_id,review\n7,A dog ran.\n": "--input-format csv --text review",
     b"id;text\n7;a\n": "--input-format csv -c text",
     b"premise\thypothesis\na\tb\n": "--input-format tsv -c NAME",
     b'{"body": "a"}\n{"body": "b"}\n': "--input-format jsonl -c body",
@@ -272,7 +272,7 @@ def test_lines_stay_lines_and_a_header_is_noted(folder: Path, tmp_path: Path) ->
         assert "looks like" not in sent(folder, tmp_path, data)[2]
     (tmp_path / "x.txt").write_bytes(b"review_id,review\n7,A dog ran.\n")
     _, _, err = sent(folder, tmp_path, b"", "-i", "x.txt")
-    assert "-i x.txt --input-format csv -c review reads a table\n" in err
+    assert "-i x.txt --input-format csv --text review reads a table\n" in err
 
 
 def test_a_row_of_a_piped_table_is_answered_as_it_comes(folder: Path, tmp_path: Path) -> None:

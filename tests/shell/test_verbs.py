@@ -56,7 +56,8 @@ def run(
     plain = runner(monkeypatch, capsys)
 
     def on_model(verb: str, *arguments: object, **more: Any) -> tuple[int, str, str]:
-        return plain(verb, "-m", folder, *arguments, **more)
+        model = () if "-m" in arguments else ("-m", folder)
+        return plain(verb, *model, *arguments, **more)
 
     return on_model
 

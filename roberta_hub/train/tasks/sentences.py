@@ -20,7 +20,6 @@ from roberta_hub.measures.classes import (
     class_measures,
     f1_of,
     likeliest,
-    macro_f1,
     over_half,
 )
 from roberta_hub.measures.numbers import correlations
@@ -45,6 +44,10 @@ from roberta_hub.train.tasks.training_task import Batch, Loss
 
 Labelled: TypeAlias = LabelledText | LabelledIds
 """An example of a table, or of fairseq's files."""
+
+
+METRICS = (*(key for key in CLASS_MEASURES if key != "f1_macro"), "f1", "loss")
+"""What evaluates classes; "f1" is the mean of the classes' F1, of two classes the second's."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +122,11 @@ def classification_of(
         logits, targets, loss = gather_outputs(model, objective, valid)
         answered = likeliest(torch.cat(logits))
         labels = torch.cat([t["labels"] for t in targets])
+        numbers = class_measures(answered, labels)
+        macro = numbers.pop("f1_macro")
         # Of two classes the second is the one to find, as in MRPC and QQP.
-        f1 = f1_of if len(names) == 2 else macro_f1
-        return {
-            **class_measures(answered, labels),
-            "f1": f1(answered, labels),
-            "loss": loss,
-        }
+        f1 = f1_of(answered, labels) if len(names) == 2 else macro
+        return {**numbers, "f1": f1, "loss": loss}
 
     default = "mcc" if config.data.format == "cola" else "accuracy"
     return FineTuning(
@@ -133,7 +134,7 @@ def classification_of(
         objective,
         prepare(train),
         measure if valid is not None else None,
-        metric=metric_of(config, default, (*CLASS_MEASURES, "f1", "loss")),
+        metric=metric_of(config, default, METRICS),
         # Doubts may leave no loss below chance: their entropy is the least there can be.
         chance=None if train[0].probabilities is not None else chance_loss(len(names)),
     )
