@@ -291,7 +291,11 @@ class _Work:
         )
 
     def _counterpart(self, theirs: Head) -> Head | None:
-        """Find the head of ours that a peer's is: by name, by labels, or as the only one."""
+        """Find the head of ours that a peer's is: by name, by labels, or as the only one.
+
+        Raises:
+            InputError: the peer says nothing of its head, and several of ours could be it.
+        """
         ours = [head for head in self.setup.heads if head.kind == theirs.kind]
         others = [given.head for given in self.peer.answers if given.head is not None]
         taken = {head.name for head in others}
@@ -305,6 +309,12 @@ class _Work:
         ):
             if len(alike) == 1:
                 return alike[0]
+        if len(ours) > 1 and not theirs.name and not theirs.labels:
+            raise InputError(
+                f"{self.peer.name} has a head without names of its labels, and it is not clear "
+                f"which answer of our model that is: {'; '.join(map(_described, ours))}; id2label in its "
+                "config.json says it"
+            )
         title = _title(theirs.kind, theirs.name)
         if ours and (not theirs.name or not others[1:]):
             has = f" with the labels {_listed(theirs.labels)}" if theirs.labels else ""

@@ -257,7 +257,7 @@ HEADERS = {
     b"review_id,review\n7,A dog ran.\n": "--input-format csv --text review",
     b"id;text\n7;a\n": "--input-format csv --text text",
     b"premise\thypothesis\na\tb\n": "--input-format tsv --text NAME",
-    b'{"body": "a"}\n{"body": "b"}\n': "--input-format jsonl -c body",
+    b'{"body": "a"}\n{"body": "b"}\n': "--input-format jsonl --text body",
 }
 TEXTS = [b"Hello, world\n", b"text\n", b"Well, I like it, a lot.\n", b"a,b\n1,2\n", b"{}\n", b"\n"]
 
