@@ -312,8 +312,8 @@ class _Work:
         if len(ours) > 1 and not theirs.name and not theirs.labels:
             raise InputError(
                 f"{self.peer.name} has a head without names of its labels, and it is not clear "
-                f"which answer of our model that is: {'; '.join(map(_described, ours))}; id2label in its "
-                "config.json says it"
+                f"which answer of our model that is: {'; '.join(map(_described, ours))}; id2label "
+                "in its config.json says it"
             )
         title = _title(theirs.kind, theirs.name)
         if ours and (not theirs.name or not others[1:]):
