@@ -70,7 +70,7 @@ _EXAMPLES = """\b
 examples:
   roberta-hub zero-shot "I was charged twice." --labels billing,delivery
   roberta-hub fill-mask "She is a student at Harvard <mask>."
-  roberta-hub classify -m mine -i reviews.csv --text review -o labels.csv
+  roberta-hub classify -m mine -i reviews.csv --text text -o labels.csv
   cat reviews.txt | roberta-hub embed -o vectors.parquet
   roberta-hub doctor --verify
 

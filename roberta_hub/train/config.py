@@ -233,6 +233,7 @@ def _checked(override: str) -> str:
     names = [*fields(), *GROUPS]
     if name not in names:
         leaves = [known for known in names if known.rsplit(".", 1)[-1] == name]
+        leaves = leaves or _OTHERS.get(name.rsplit(".", 1)[-1], [])
         leaves = leaves or near_names(name, names) or _near_leaves(name, names)
         hint = (
             f"did you mean {' or '.join(leaves)}?"
@@ -286,6 +287,16 @@ _WORDS = {
     "{": re.compile(_QUOTED + r"""[^\s,:\[\]{}'"](?:[^,:\[\]{}'"]*[^\s,:\[\]{}'"])?"""),
 }
 """The words of a value: of a list, of a dict; any other value is one."""
+
+
+_OTHERS = {
+    "learning_rate": ["optimizer.lr"],
+    "num_train_epochs": ["loop.max_epochs"],
+    "epochs": ["loop.max_epochs"],
+    "max_steps": ["loop.max_updates"],
+    "warmup_steps": ["optimizer.warmup_updates"],
+}
+"""Settings by the words of other libraries."""
 
 
 def _near_leaves(name: str, names: Sequence[str]) -> list[str]:
