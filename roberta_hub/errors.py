@@ -58,9 +58,8 @@ def slipped_names(name: object, known: Iterable[str]) -> list[str]:
         own = _plain(other)
         most = max(1, max(len(asked), len(own)) // LETTERS_PER_SLIP)
         if (slips := _slips(asked, own, most)) is not None:
-            found.append((slips, other))
-    found.sort(reverse=True)  # of versions that are as near, the later first
-    return [other for _, other in sorted(found, key=lambda one: one[0])]
+            found.append((-slips, other))
+    return [other for _, other in sorted(found, reverse=True)]  # of versions the later first
 
 
 def _plain(name: str) -> str:

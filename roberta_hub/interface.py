@@ -43,7 +43,7 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.dtype_choice import mention_bfloat16
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.fill_mask import Fillings
-from roberta_hub.inference.heads import Heads, check_classes, check_labels
+from roberta_hub.inference.heads import Heads, check_classes, check_labels, entries
 from roberta_hub.inference.mode import has_dropout, unless_learnt_from
 from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
@@ -258,17 +258,15 @@ class RobertaHubInterface(nn.Module):
         self.task = task
         self.model = model
         named = {head: check_labels(head, names) for head, names in (labels or {}).items()}
-        self.labels: dict[str, tuple[str, ...]] = attributes.entries("labels", named, model)
+        self.labels: dict[str, tuple[str, ...]] = entries("labels", named, model)
         self.default_head = default_head
-        self.inputs: dict[str, Inputs] = attributes.entries("inputs", inputs or {}, model)
+        self.inputs: dict[str, Inputs] = entries("inputs", inputs or {}, model)
         kinds = {head: own.kind for head, own in heads.items() if own.kind}
-        self.kinds: dict[str, HeadKind] = attributes.entries("kinds", kinds, model)
+        self.kinds: dict[str, HeadKind] = entries("kinds", kinds, model)
         least = {head: own.thresholds for head, own in heads.items() if own.thresholds}
-        self.thresholds: dict[str, tuple[float, ...]] = attributes.entries(
-            "thresholds", least, model
-        )
+        self.thresholds: dict[str, tuple[float, ...]] = entries("thresholds", least, model)
         rules = {head: own.words for head, own in heads.items() if own.words != "words"}
-        self.word_rules: dict[str, WordRule] = attributes.entries("word_rules", rules, model)
+        self.word_rules: dict[str, WordRule] = entries("word_rules", rules, model)
         self.source = source
         self.family = family
         self.sentence = sentence
@@ -277,6 +275,7 @@ class RobertaHubInterface(nn.Module):
             setattr(self, name, loaded[name])
         self.bpe = engine_for(Dictionary.of(task.source_dictionary), bpe)
         self.register_buffer("_float_tensor", torch.tensor([0], dtype=torch.float))
+        vars(self)["_made"] = True  # from here on, what is set is checked
 
     # ---- what it holds ----
 
@@ -1930,12 +1929,17 @@ class RobertaHubInterface(nn.Module):
 
         def __setattr__(self, name: str, value: object) -> None:
             """Set an attribute, checked; refuse what would change nothing."""
+            if "_made" not in vars(self):  # the constructor has checked what it was given
+                super().__setattr__(name, value)
+                return
             if name in attributes.TAKEN:
                 attributes.take(self, name, value)
                 return
-            if not isinstance(value, (nn.Module, Tensor)):  # parts, which torch knows
-                check_assigned(self, name, attributes.OWN)
-            super().__setattr__(name, attributes.checked_attribute(self, name, value))
+            if name in attributes.CHECKED:
+                value = attributes.checked_attribute(self, name, value)
+            elif name not in attributes.OWN and not isinstance(value, (nn.Module, Tensor)):
+                check_assigned(self, name, attributes.OWN)  # torch knows modules and tensors
+            super().__setattr__(name, value)
             if name == "model":
                 attributes.follow_model(self)
 

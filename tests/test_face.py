@@ -229,4 +229,4 @@ def test_loading_runs_code_of_few_modules() -> None:
     assert {"hub.py", "formats/source.py", "checkpoint/safetensors.py"} < set(
         loading
     )  # it does count
-    assert len(loading) <= 22, "\n".join(loading)
+    assert len(loading) <= 19, "\n".join(loading)

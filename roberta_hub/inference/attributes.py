@@ -4,132 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from torch import nn
 
 from roberta_hub.arguments import advise, kind_of, one_of, short_repr, text_of, whole_number
 from roberta_hub.checkpoint.names.families import FAMILIES
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.inference.embed import kept_of, vector_width
-from roberta_hub.inference.heads import check_labels
+from roberta_hub.inference.heads import BY_HEAD, ByHead, by_head
 from roberta_hub.model.known_head import (
-    Kind,
     heads_of,
     kind_of_head,
-    known_head,
     list_heads,
-    outputs_of,
-    unknown_head,
 )
 from roberta_hub.other_names import OF_SENTENCE
 from roberta_hub.settings import SentenceSettings, ZeroShotSettings
 from roberta_hub.text.tokenizer import Tokenizer
 
-# ---- what is known of each head ----
-
-
-def _labels(model: nn.Module, head: str, value: Any) -> Any:
-    kind: Kind = "token" if head in heads_of(model, "token") else "classification"
-    return check_labels(head, value, outputs_of(known_head(model, head, kind)))
-
-
-def _inputs(model: nn.Module, head: str, value: Any) -> Any:
-    one_of(f"inputs of head {head!r}", value, get_args(Inputs))
-    return value
-
-
-def _of_classifier(model: nn.Module, head: str, value: Any) -> Any:
-    known_head(model, head)
-    return value  # checked when it is used, with the labels of then
-
-
-def _word_rule(model: nn.Module, head: str, value: Any) -> Any:
-    if kind_of_head(model, head) is None:
-        raise unknown_head(model, head, None)
-    return value  # as above
-
-
-_BY_HEAD: dict[str, Callable[[nn.Module, str, Any], Any]] = {
-    "labels": _labels,
-    "inputs": _inputs,
-    "kinds": _of_classifier,
-    "thresholds": _of_classifier,
-    "word_rules": _word_rule,
-}
-"""Attributes with an entry for each head, each with the check of a new entry."""
-
-
-class ByHead(dict[str, Any]):
-    """An attribute with an entry for each head, which is checked when it is set.
-
-    Kinds, thresholds and word rules are checked again, and whole, when they are used.
-    """
-
-    def __init__(self, name: str, given: Mapping[str, Any], model: nn.Module) -> None:
-        """Take entries as they are.
-
-        Args:
-            name: of the attribute.
-            given: its entries.
-            model: that has the heads.
-        """
-        super().__init__(given)
-        self.name, self.model = name, model
-
-    def __setitem__(self, head: str, value: Any) -> None:
-        super().__setitem__(head, _BY_HEAD[self.name](self.model, head, value))
-
-    def update(self, *given: Any, **more: Any) -> None:
-        """Set several entries."""
-        for head, value in dict(*given, **more).items():
-            self[head] = value
-
-    def setdefault(self, head: str, default: Any = None) -> Any:
-        """Return the entry of a head; set it first where it has none."""
-        if head not in self:
-            self[head] = default
-        return self[head]
-
-    def __ior__(self, more: Any) -> ByHead:  # type: ignore[override, misc]
-        self.update(more)
-        return self
-
-    def __reduce__(self) -> Any:
-        return ByHead, (self.name, dict(self), self.model)
-
-
-def entries(name: str, given: Mapping[str, Any], model: nn.Module) -> ByHead:
-    """Make an attribute of what comes with a model; entries of heads that it lacks are kept.
-
-    Args:
-        name: of the attribute.
-        given: its entries.
-        model: that has the heads.
-
-    Raises:
-        RobertaHubError: an entry of a head that is there cannot be used.
-    """
-    made = ByHead(name, given, model)
-    made.update({head: value for head, value in given.items() if kind_of_head(model, head)})
-    return made
-
-
-def _by_head(name: str, model: nn.Module, value: Any) -> ByHead:
-    if isinstance(value, ByHead) and (value.name, value.model) == (name, model):
-        return value
-    if not isinstance(value, Mapping):
-        raise InputTypeError(
-            f"{name} is a {kind_of(value)}; give a dict with an entry for each head, of "
-            f"{list_heads(model)}"
-        )
-    made = ByHead(name, {}, model)
-    made.update(value)
-    return made
-
-
-# ---- the other attributes ----
+# ---- our own attributes ----
 
 
 def _of_type(kind: type, *, optional: bool = False, hint: str = "") -> Callable[..., Any]:
@@ -167,7 +60,9 @@ _CHECKS: dict[str, Callable[[Any, str, Any], Any]] = {
     "source": _text,
 }
 """Attributes of a model, each with its check."""
-OWN = (*_BY_HEAD, *_CHECKS, "task", "cfg", "bpe", "fitted", "learnt", "optimized")
+CHECKED = (*BY_HEAD, *_CHECKS)
+"""Attributes that `checked_attribute` checks."""
+OWN = (*CHECKED, "task", "cfg", "bpe", "fitted", "learnt", "optimized")
 """Attributes of a model that are set."""
 
 
@@ -176,7 +71,7 @@ def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
 
     Args:
         roberta: the model.
-        name: of the attribute.
+        name: of `CHECKED`.
         value: what is assigned.
 
     Raises:
@@ -184,15 +79,14 @@ def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
     """
     if name == "labels" and isinstance(value, (list, tuple)):
         value = {**roberta.labels, labelled_head(roberta): value}
-    if name in _BY_HEAD:
-        return _by_head(name, roberta.model, value)
-    check = _CHECKS.get(name)
-    return value if check is None else check(roberta, name, value)
+    if name in BY_HEAD:
+        return by_head(name, roberta.model, value)
+    return _CHECKS[name](roberta, name, value)
 
 
 def follow_model(roberta: Any) -> None:
     """Let what is known of heads be checked by the model that an interface now has."""
-    for name in _BY_HEAD:
+    for name in BY_HEAD:
         if isinstance(entries := vars(roberta).get(name), ByHead):
             entries.model = roberta.model
 

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from torch import nn
 
-from roberta_hub.arguments import short_repr
+from roberta_hub.arguments import kind_of, one_of, short_repr
 from roberta_hub.config import Inputs, check_head_name
 from roberta_hub.errors import (
     InputError,
@@ -20,7 +20,16 @@ from roberta_hub.errors import (
     RobertaHubError,
     UnknownNameError,
 )
-from roberta_hub.model.known_head import VERBS, Kind, heads_of, known_head, outputs_of
+from roberta_hub.model.known_head import (
+    VERBS,
+    Kind,
+    heads_of,
+    kind_of_head,
+    known_head,
+    list_heads,
+    outputs_of,
+    unknown_head,
+)
 from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.rows.frames import list_of
 from roberta_hub.settings import (
@@ -188,6 +197,122 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
 
 def _beginning(text: Text) -> str:
     return repr(text if isinstance(text, str) else text[0])[:40]
+
+
+# ---- what is known of each head ----
+
+
+def _labels(model: nn.Module, head: str, value: Any) -> Any:
+    kind: Kind = "token" if head in heads_of(model, "token") else "classification"
+    return check_labels(head, value, outputs_of(known_head(model, head, kind)))
+
+
+def _inputs(model: nn.Module, head: str, value: Any) -> Any:
+    one_of(f"inputs of head {head!r}", value, get_args(Inputs))
+    return value
+
+
+def _of_classifier(model: nn.Module, head: str, value: Any) -> Any:
+    known_head(model, head)
+    return value  # checked when it is used, with the labels of then
+
+
+def _word_rule(model: nn.Module, head: str, value: Any) -> Any:
+    if kind_of_head(model, head) is None:
+        raise unknown_head(model, head, None)
+    return value  # as above
+
+
+BY_HEAD: dict[str, Callable[[nn.Module, str, Any], Any]] = {
+    "labels": _labels,
+    "inputs": _inputs,
+    "kinds": _of_classifier,
+    "thresholds": _of_classifier,
+    "word_rules": _word_rule,
+}
+"""Attributes with an entry for each head, each with the check of a new entry."""
+
+
+class ByHead(dict[str, Any]):
+    """An attribute with an entry for each head, which is checked when it is set.
+
+    Kinds, thresholds and word rules are checked again, and whole, when they are used.
+    """
+
+    def __init__(self, name: str, given: Mapping[str, Any], model: nn.Module) -> None:
+        """Take entries as they are.
+
+        Args:
+            name: of the attribute.
+            given: its entries.
+            model: that has the heads.
+        """
+        super().__init__(given)
+        self.name, self.model = name, model
+
+    def __setitem__(self, head: str, value: Any) -> None:
+        super().__setitem__(head, BY_HEAD[self.name](self.model, head, value))
+
+    def update(self, *given: Any, **more: Any) -> None:
+        """Set several entries."""
+        for head, value in dict(*given, **more).items():
+            self[head] = value
+
+    def setdefault(self, head: str, default: Any = None) -> Any:
+        """Return the entry of a head; set it first where it has none."""
+        if head not in self:
+            self[head] = default
+        return self[head]
+
+    def __ior__(self, more: Any) -> ByHead:  # type: ignore[override, misc]
+        self.update(more)
+        return self
+
+    def __reduce__(self) -> Any:
+        return ByHead, (self.name, dict(self), self.model)
+
+
+def entries(name: str, given: Mapping[str, Any], model: nn.Module) -> ByHead:
+    """Make an attribute of what comes with a model; entries of heads that it lacks are kept.
+
+    Args:
+        name: of the attribute.
+        given: its entries.
+        model: that has the heads.
+
+    Raises:
+        RobertaHubError: an entry of a head that is there cannot be used.
+    """
+    made = ByHead(name, given, model)
+    made.update({head: value for head, value in given.items() if kind_of_head(model, head)})
+    return made
+
+
+def by_head(name: str, model: nn.Module, value: Any) -> ByHead:
+    """Check an attribute that is set whole, and let it check its entries.
+
+    Args:
+        name: of the attribute.
+        model: that has the heads.
+        value: what is assigned.
+
+    Raises:
+        InputTypeError: no dict.
+        RobertaHubError: an entry cannot be used.
+    """
+    if isinstance(value, ByHead) and (value.name, value.model) == (name, model):
+        return value
+    if not isinstance(value, Mapping):
+        raise InputTypeError(
+            f"{name} is a {kind_of(value)}; give a dict with an entry for each head, of "
+            f"{list_heads(model)}"
+        )
+    made = ByHead(name, {}, model)
+    made.update(value)
+    return made
+
+
+# ---- the heads of a model ----
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,10 @@ def _check_mask(masked_tokens: Tensor, src_tokens: Tensor) -> None:
         )
 
 
+_OWN = ("config", "pooler", "replaced_head", "sentence_layers")
+"""Attributes that are set, where they are no modules."""
+
+
 class Roberta(nn.Module):
     """RoBERTa: an encoder, a language-model head, and any number of further heads.
 
@@ -184,8 +188,8 @@ class Roberta(nn.Module):
 
         def __setattr__(self, name: str, value: object) -> None:
             """Set an attribute; refuse what would change nothing, as an interface does."""
-            if not isinstance(value, (nn.Module, Tensor)):
-                check_assigned(self, name, ("config",))
+            if name not in _OWN and not isinstance(value, (nn.Module, Tensor)):
+                check_assigned(self, name, _OWN)
             super().__setattr__(name, value)
 
     @property

@@ -91,7 +91,8 @@ class Tokenizer:
                     f"{name} of a Tokenizer cannot be set; Tokenizer(engine, dictionary, layout) "
                     "makes another, and roberta.bpe = ... gives a model another engine"
                 )
-            check_assigned(self, name, ())
+            if not name.startswith("_"):
+                check_assigned(self, name, ())
             super().__setattr__(name, value)
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
