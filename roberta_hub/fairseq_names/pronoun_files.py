@@ -5,7 +5,6 @@ Sentences are taken as they are written: fairseq passes them through Moses' deto
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -13,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
-from roberta_hub.inference.pronouns import english_pipeline
-from roberta_hub.rows.lines import lines
-
-_PUNCTUATION = '.,"'
+from roberta_hub.inference.pronouns import english_pipeline, noun_phrases, place_in_wsc
+from roberta_hub.rows.tables import Row, open_table
 
 
 def convert_sentence_to_json(sentence: str) -> dict[str, Any]:
@@ -72,21 +69,25 @@ def jsonl_iterator(
     Raises:
         InputError: a row that cannot be read, with its file and line.
     """
-    for where, row in _rows(input_fname):
-        label, target = row.get("label"), row.get("target")
-        if not isinstance(target, dict) or not isinstance(row.get("text"), str):
-            raise InputError("a row of WSC has 'text' and 'target'", place=where)
+    for row in open_table(Path(input_fname), "jsonl").rows():
+        label, target, text = (row.values.get(name) for name in ("label", "target", "text"))
+        if not isinstance(target, dict) or not isinstance(text, str):
+            raise row.error("a row of WSC has 'text' and 'target'")
         query = target.get("span1_text")
-        if (positive_only and "label" in row and not label) or "\n" in (query or ""):
+        if (positive_only and "label" in row.values and not label) or "\n" in (query or ""):
             continue
         if query is not None and query.endswith((".", ",")):
             query = query[:-1]
-        start, end = _pronoun(row["text"], target, where)
+        pronoun, word = str(target.get("span2_text")), target.get("span2_index")
+        there = place_in_wsc(text, pronoun, word)
+        if there is None:
+            raise row.error(f"{pronoun!r} does not stand at word {word}")
+        place = there[1], there[1] + len(there[0])
         if eval:
-            yield _marked(row["text"], (start, end), query, where), label
+            yield _marked(row, text, place, query), label
         else:
-            doc = english_pipeline()(row["text"])
-            yield doc, doc.char_span(start, end, alignment_mode="expand"), query, label
+            doc = english_pipeline()(text)
+            yield doc, doc.char_span(*place, alignment_mode="expand"), query, label
 
 
 def winogrande_jsonl_iterator(
@@ -104,27 +105,19 @@ def winogrande_jsonl_iterator(
     Raises:
         InputError: a row that cannot be read, with its file and line.
     """
-    for where, row in _rows(input_fname):
-        sentence, options = row.get("sentence"), [row.get("option1"), row.get("option2")]
+    for row in open_table(Path(input_fname), "jsonl").rows():
+        sentence, *options = (row.values.get(name) for name in ("sentence", "option1", "option2"))
         if not isinstance(sentence, str) or "_" not in sentence or None in options:
-            raise InputError("a row of Winogrande has 'sentence' with _, and options", place=where)
-        if not eval and row.get("answer") != "1":
+            raise row.error("a row of Winogrande has 'sentence' with _, and options")
+        if not eval and row.values.get("answer") != "1":
             options.reverse()
         blank = sentence.index("_")
         yield sentence, (blank, blank + 1), str(options[0]), str(options[1])
 
 
 def extended_noun_chunks(sentence: Any) -> list[Any]:
-    """Return spaCy's noun chunks, and its runs of nouns, as spans in order."""
-    spans = {(chunk.start, chunk.end) for chunk in sentence.noun_chunks}
-    kinds = [token.pos_ if token.pos_ in ("NOUN", "PROPN") else "" for token in sentence]
-    start = 0
-    for place in range(1, len(kinds) + 1):
-        if place == len(kinds) or kinds[place] != kinds[start]:
-            if kinds[start]:
-                spans.add((start, place))
-            start = place
-    return [sentence[first:last] for first, last in sorted(spans)]
+    """See `noun_phrases`."""
+    return noun_phrases(sentence)
 
 
 def filter_noun_chunks(
@@ -174,40 +167,16 @@ def find_span(sentence: Any, search_text: str, start: int = 0) -> Any:
 
 
 def get_spacy_nlp() -> Any:
-    """Return an installed English pipeline of spaCy's, the largest first."""
+    """See `english_pipeline`."""
     return english_pipeline()
 
 
-def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read JSON objects, one a line, each with its place."""
-    for number, line in lines(Path(path)):
-        where = f"{os.fspath(path)}:{number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"no JSON: {error}", place=where) from None
-        if not isinstance(row, dict):
-            raise InputError("no JSON object", place=where)
-        yield where, row
-
-
-def _pronoun(text: str, target: dict[str, Any], where: str) -> tuple[int, int]:
-    """Find the characters of the pronoun; some of WSC's places are one word too low."""
-    pronoun, place = str(target.get("span2_text")).rstrip(_PUNCTUATION), target.get("span2_index")
-    words = text.split(" ")
-    for at in (place, place + 1) if isinstance(place, int) and place >= 0 else ():
-        if pronoun and at < len(words) and words[at].rstrip(_PUNCTUATION) == pronoun:
-            start = sum(len(word) + 1 for word in words[:at])
-            return start, start + len(pronoun)
-    raise InputError(f"{pronoun!r} does not stand at word {place}", place=where)
-
-
-def _marked(text: str, pronoun: tuple[int, int], query: object, where: str) -> str:
+def _marked(row: Row, text: str, pronoun: tuple[int, int], query: object) -> str:
     """Put brackets around the pronoun, and underscores around the query where it first stands."""
     places = re.finditer(rf"(?<!\w){re.escape(str(query))}(?!\w)", text, re.IGNORECASE)
     spans = [found.span() for found in places if not _overlap(found.span(), pronoun)]
     if not query or not spans:
-        raise InputError(f"the query {query!r} does not stand in the text", place=where)
+        raise row.error(f"the query {query!r} does not stand in the text")
     marks = sorted([(*pronoun, "[", "]"), (*spans[0], "_", "_")], reverse=True)
     for start, end, left, right in marks:
         text = f"{text[:start]}{left}{text[start:end]}{right}{text[end:]}"

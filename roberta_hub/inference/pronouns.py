@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from torch import Tensor
@@ -24,6 +25,9 @@ from roberta_hub.text.layout import FIRST_PIECE
 from roberta_hub.text.texts import as_strings
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.text.with_added import without_added
+
+_PUNCTUATION = '.,"'
+"""What WSC writes behind a pronoun, and is none of it."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ def with_candidate(
 def find_candidates(schema: WinogradSchema) -> list[str]:
     """Noun phrases of the sentence that could be meant, by an installed spaCy pipeline.
 
-    Noun chunks and maximal runs of nouns, without pronouns and spans that overlap the guess.
+    Noun phrases without pronouns and spans that overlap the guess.
     """
     nlp = english_pipeline()
     return candidates_in(nlp(schema.text), schema)
@@ -176,19 +180,9 @@ def find_candidates(schema: WinogradSchema) -> list[str]:
 def candidates_in(doc: Any, schema: WinogradSchema) -> list[str]:
     """Return the candidates among a parsed sentence's noun phrases."""
     start, end = len(schema.before), len(schema.before) + len(schema.pronoun)
-    spans = {(chunk.start, chunk.end) for chunk in doc.noun_chunks}
-    run_start = None
-    for i in range(len(doc) + 1):
-        noun = i < len(doc) and doc[i].pos_ in ("NOUN", "PROPN")
-        if noun and run_start is None:
-            run_start = i
-        elif not noun and run_start is not None:
-            spans.add((run_start, i))
-            run_start = None
     found: list[str] = []
     query = schema.query.lower() if schema.query is not None else None
-    for first, last in sorted(spans):
-        span = doc[first:last]
+    for span in noun_phrases(doc):
         text = span.text
         if all(token.pos_ == "PRON" for token in span):
             continue
@@ -199,6 +193,44 @@ def candidates_in(doc: Any, schema: WinogradSchema) -> list[str]:
         if text not in found:
             found.append(text)
     return found
+
+
+def noun_phrases(doc: Any) -> list[Any]:
+    """Return spaCy's noun chunks, and its runs of common nouns or of names, as spans in order.
+
+    Source: fairseq `examples/roberta/wsc/wsc_utils.py`, `extended_noun_chunks`.
+    """
+    spans = {(chunk.start, chunk.end) for chunk in doc.noun_chunks}
+    start = 0
+    for kind, run in groupby(token.pos_ for token in doc):
+        end = start + len(list(run))
+        if kind in ("NOUN", "PROPN"):
+            spans.add((start, end))
+        start = end
+    return [doc[first:last] for first, last in sorted(spans)]
+
+
+def place_in_wsc(text: str, pronoun: str, word: object) -> tuple[str, int] | None:
+    """Find a pronoun where a row of WSC says: (the pronoun, its first character); None: not there.
+
+    Some numbers are one too low, and punctuation after the pronoun belongs to the sentence.
+
+    Args:
+        text: of the row.
+        pronoun: its `span2_text`.
+        word: its `span2_index`.
+
+    Source: fairseq `examples/roberta/wsc/wsc_utils.py`, `jsonl_iterator`.
+
+    Example:
+        >>> place_in_wsc("Ann said it.", "it.", 1)
+        ('it', 9)
+    """
+    words, pronoun = text.split(" "), pronoun.rstrip(_PUNCTUATION)
+    for at in (word, word + 1) if isinstance(word, int) and word >= 0 else ():
+        if pronoun and at < len(words) and words[at].rstrip(_PUNCTUATION) == pronoun:
+            return pronoun, sum(len(own) + 1 for own in words[:at])
+    return None
 
 
 @lru_cache(maxsize=1)

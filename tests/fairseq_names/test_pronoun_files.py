@@ -55,8 +55,8 @@ def test_marks_for_disambiguate_pronoun(tmp_path: Path) -> None:
 
 
 ODD = {
-    "no JSON": "{",
-    "no JSON object": "[1]",
+    "not JSON: ": "{",
+    "a JSON list, not an object": "[1]",
     "a row of WSC has 'text' and 'target'": "{}",
     "'it' does not stand at word 2": row(place=2),
     "the query 'A dog' does not stand in the text": row(query="A dog"),

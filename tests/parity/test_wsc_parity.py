@@ -134,3 +134,26 @@ def test_the_loop_of_the_readme_reads_the_same_sentences(
         assert ours.convert_sentence_to_json(sentence) == theirs.convert_sentence_to_json(sentence)
     for unmarked in ("[It] rained.", "Ann said [it] to _Bea_ again."):
         assert ours.convert_sentence_to_json(unmarked) == theirs.convert_sentence_to_json(unmarked)
+
+
+def test_noun_phrases_are_fairseqs() -> None:
+    """A common noun beside a name is a phrase of its own: "mayor" and "Ann", beside the chunk."""
+    spacy = pytest.importorskip("spacy")
+    from roberta_hub.inference.pronouns import candidates_in, noun_phrases, parse
+
+    peers.real_fairseq()
+    from fairseq.examples.roberta.wsc import wsc_utils as theirs
+
+    doc = spacy.tokens.Doc(
+        spacy.blank("en").vocab,
+        words=["The", "town", "mayor", "Ann", "met", "Bob", "because", "she", "won"],
+        pos=["DET", "NOUN", "NOUN", "PROPN", "VERB", "PROPN", "SCONJ", "PRON", "VERB"],
+        heads=[3, 2, 3, 4, 4, 4, 8, 8, 4],
+        deps=["det", "compound", "nmod", "nsubj", "ROOT", "dobj", "mark", "nsubj", "advcl"],
+    )
+    spans = [(span.start, span.end) for span in theirs.extended_noun_chunks(doc)]
+    assert [(span.start, span.end) for span in noun_phrases(doc)] == spans
+    chunks = theirs.extended_noun_chunks(doc)
+    wanted = theirs.filter_noun_chunks(chunks, exclude_pronouns=True, exclude_query="Bob")
+    schema = parse("The town mayor Ann met _Bob_ because [she] won")
+    assert candidates_in(doc, schema) == [span.text for span in wanted]

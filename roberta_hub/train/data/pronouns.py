@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roberta_hub.errors import UnknownNameError
+from roberta_hub.inference.pronouns import place_in_wsc
 from roberta_hub.rows.tables import Row
 from roberta_hub.train.data.roles import nonempty, parse_digits, read_rows
 from roberta_hub.train.limits import suggestion
@@ -50,32 +51,21 @@ def read_pronouns(path: str | Path, format: str | None = None) -> list[PronounEx
     )
 
 
-_PUNCTUATION = '.,"'
-
-
 def _wsc(row: Row) -> PronounExample:
-    """Read a row of WSC: `target.span2` is the pronoun, counted in words, `span1` the query.
-
-    Some indices are one too low, and punctuation after the pronoun belongs to the sentence
-    (fairseq `wsc_utils.py`).
-    """
+    """Read a row of WSC: `target.span2` is the pronoun, counted in words, `span1` the query."""
     target = row.values.get("target")
     if not isinstance(target, dict):
         raise row.error("has no 'target'")
     spans = Row(target, row.number, row.where)
     text, query = row.text("text"), spans.text("span1_text")
     pronoun, place = spans.text("span2_text"), target.get("span2_index")
-    words, pronoun = text.split(" "), pronoun.rstrip(_PUNCTUATION)
-    if not isinstance(place, int) or not 0 <= place < len(words):
-        raise row.error(f"span2_index {place!r} is outside the text of {len(words)} words")
-    there = [
-        i
-        for i in (place, place + 1)
-        if words[i : i + 1] and words[i].rstrip(_PUNCTUATION) == pronoun
-    ]
-    if not there or not pronoun:
+    count = len(text.split(" "))
+    if not isinstance(place, int) or not 0 <= place < count:
+        raise row.error(f"span2_index {place!r} is outside the text of {count} words")
+    there = place_in_wsc(text, pronoun, place)
+    if there is None:
         raise row.error(f"{pronoun!r} does not stand at word {place}")
-    start = sum(len(word) + 1 for word in words[: there[0]])
+    pronoun, start = there
     label = row.value("label")
     if not isinstance(label, bool):
         raise row.error(f"label {label!r} is neither true nor false")
