@@ -145,28 +145,9 @@ def _utils() -> Names:
 
 
 def _wsc_utils() -> Names:
-    from roberta_hub.fairseq_names.pronoun_files import (
-        convert_sentence_to_json,
-        extended_noun_chunks,
-        filter_noun_chunks,
-        find_span,
-        find_token,
-        get_spacy_nlp,
-        jsonl_iterator,
-        winogrande_jsonl_iterator,
-    )
+    from roberta_hub.fairseq_names.pronoun_files import OFFERED
 
-    functions = (
-        convert_sentence_to_json,
-        extended_noun_chunks,
-        filter_noun_chunks,
-        find_span,
-        find_token,
-        get_spacy_nlp,
-        jsonl_iterator,
-        winogrande_jsonl_iterator,
-    )
-    return {found.__name__: found for found in functions}
+    return {found.__name__: found for found in OFFERED}
 
 
 RECIPES = "examples.roberta"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +185,16 @@ def _marked(row: Row, text: str, pronoun: tuple[int, int], query: object) -> str
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] < other[1] and other[0] < one[1]
+
+
+OFFERED: tuple[Callable[..., Any], ...] = (
+    convert_sentence_to_json,
+    extended_noun_chunks,
+    filter_noun_chunks,
+    find_span,
+    find_token,
+    get_spacy_nlp,
+    jsonl_iterator,
+    winogrande_jsonl_iterator,
+)
+"""What a script can import of fairseq's module."""

@@ -18,7 +18,7 @@ PLOTS = [
     ("a2", "Two friends buy a boat.", "2024-02-06 11:30", "dull"),
     ("a3", "Nobody knows who he is.", "2024-03-07 12:45", "fine"),
 ]
-WITHOUT_A_MODEL = {"doctor", "pin", "run", "scan", "train", "vocabulary"}
+WITHOUT_A_MODEL = {"doctor", "run", "scan", "train", "vocabulary"}
 WITHOUT_TEXTS = {"convert", "download", "export", "models", "ui", *WITHOUT_A_MODEL} - {"vocabulary"}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,19 +97,14 @@ class Training:
     def _plan(self, epoch: int) -> EpochPlan:
         batch, progress = self.config.batch, self.progress
         self.lengths = self.task.lengths(epoch)
+        plan: Callable[..., EpochPlan]
         if batch.order == "fairseq":
-            return plan_as_fairseq(
-                self.lengths,
-                batch.max_tokens,
-                seed=self.config.seed,
-                epoch=epoch,
-                update_freq=batch.update_freq,
-                world=self.devices.world,
-                batch_size=batch.batch_size,
-                multiple=batch.multiple,
-                by_length=self.config.task.name == "masked_lm",
-            )
-        return plan_epoch(
+            by_length = self.config.task.name == "masked_lm"
+            plan = partial(plan_as_fairseq, multiple=batch.multiple, by_length=by_length)
+        else:
+            done = progress.update - progress.index
+            plan = partial(plan_epoch, done=done, warmup=batch.warmup_updates or 0)
+        return plan(
             self.lengths,
             batch.max_tokens,
             seed=self.config.seed,
@@ -116,8 +112,6 @@ class Training:
             update_freq=batch.update_freq,
             world=self.devices.world,
             batch_size=batch.batch_size,
-            done=progress.update - progress.index,
-            warmup=batch.warmup_updates or 0,
         )
 
     def _end(self) -> int:
