@@ -51,11 +51,11 @@ WIDTH = 256
 def begin() -> None:
     """Give all-MiniLM-L6-v2 the vocabulary of RoBERTa; no update is made."""
     import torch
+    from transfer import transfer
 
     from roberta_hub import load_model
     from roberta_hub.text.tokenizer import Tokenizer
     from roberta_hub.train.data.streams import build_stream
-    from roberta_hub.train.transfer import transfer
 
     found = importlib.util.find_spec("all_minilm_l6_v2")
     if found is None or found.origin is None:

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import roberta_hub
 from roberta_hub.errors import InputError
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.train.transfer import mean_vectors, spellings, transfer
+from tools.transfer import mean_vectors, spellings, transfer
 
 pytestmark = pytest.mark.system
 

@@ -861,7 +861,7 @@ def begun(given: argparse.Namespace) -> Any:
     """Give all-MiniLM-L6-v2 the vocabulary of RoBERTa, and heads."""
     from roberta_hub import load_model
     from roberta_hub.text.tokenizer import Tokenizer
-    from roberta_hub.train.transfer import transfer
+    from tools.transfer import transfer
 
     tokenizer = Tokenizer.shipped()
     flat = np.load(given.work / "texts.npz")["flat"]
