@@ -16,6 +16,7 @@ from roberta_hub.text.added_token import AddedToken
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import OVERWRITE_FLAG, Dictionary
 from roberta_hub.text.gpt2_tables import read_merges
+from roberta_hub.text.lowercase import piece_table
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import read_model
 from roberta_hub.text.unigram import SentencePiece
@@ -154,14 +155,14 @@ def added_in(
     """
     if not folder.is_file(TOKENIZER_CONFIG_FILE):
         return {}
-    added, found = read_added(folder), {}
+    added, found, table = read_added(folder), {}, piece_table(tokenizer)
     for number, token in added.listed.items():
         word, symbol = token.word, dictionary[number]  # of an id beyond it `<unk>`
-        piece = tokenizer.symbols.get(symbol)
+        piece = table.symbols.get(symbol)
         if piece is None:
             is_it = symbol in (word, added_symbol(word))
         else:
-            is_it = tokenizer.piece(piece) == word
+            is_it = table.piece(piece) == word
         if is_it and not added.is_control(word):
             found[symbol] = token
     return found

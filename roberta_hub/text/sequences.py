@@ -32,12 +32,13 @@ class Sequences:
 
     Args:
         engine: the subword tokenizer.
+        size: of its `PieceTable`.
         separators: number of ends between two sentences.
     """
 
-    def __init__(self, engine: SubwordTokenizer, separators: int) -> None:
+    def __init__(self, engine: SubwordTokenizer, size: int, separators: int) -> None:
         self.engine, self.separators = engine, separators
-        self.begin, self.end, self.mask = range(engine.size, engine.size + 3)
+        self.begin, self.end, self.mask = range(size, size + 3)
 
     @property
     def at_once(self) -> int:
