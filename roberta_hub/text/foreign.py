@@ -50,11 +50,7 @@ class ForeignEngine:
         return f"{type(self.engine).__module__}.{type(self.engine).__qualname__}"
 
     def encode(self, x: str) -> str:
-        """Return the symbols of a text, separated by spaces.
-
-        Raises:
-            InputTypeError: the object has no `encode`, or it gives another thing.
-        """
+        """Return the symbols of a text, separated by spaces, or refuse an object that does not."""
         check_text(x)
         found = self._method("encode")(x)
         if not isinstance(found, str):

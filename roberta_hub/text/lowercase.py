@@ -21,9 +21,6 @@ class Lowercased:
 
     Each character is lowered separately, as in `tokenizers`; `str.lower` has a final sigma.
 
-    Args:
-        base: splits the text, and its `PieceTable` tells what the numbers mean.
-
     Example:
         >>> from roberta_hub.text.bpe import GPT2BPE
         >>> gpt2 = GPT2BPE.shipped()
@@ -71,11 +68,7 @@ class Lowercased:
 
 
 def piece_table(tokenizer: SubwordTokenizer) -> PieceTable:
-    """Return what the numbers of a tokenizer mean.
-
-    Raises:
-        InputTypeError: it does not say so.
-    """
+    """Return what the numbers of a tokenizer mean: a lowercased one has those of its `base`."""
     table = tokenizer.base if isinstance(tokenizer, Lowercased) else tokenizer
     if not isinstance(table, PieceTable):
         raise InputTypeError(

@@ -52,10 +52,8 @@ VOCABULARY_FILES = {
 class NoVocabulary:
     """A `SubwordTokenizer` without pieces: its methods raise an error with the remedy.
 
-    Args:
-        model: name, for messages.
-        files: names of the missing files; none: its dictionary is of units that no file cuts.
-        symbols: symbols of ordinary rows; one is enough.
+    Without missing `files` its dictionary is of units that no file cuts. `symbols` are those of
+    ordinary rows; one is enough.
 
     Example:
         >>> engine = NoVocabulary("bert.base.uncased", ["vocab.txt"], [])
@@ -128,13 +126,7 @@ def no_vocabulary(
 ) -> tuple[NoVocabulary, Dictionary, SequenceLayout]:
     """Placeholder tokenizer, dictionary of special symbols only, and the family's layout.
 
-    Args:
-        model: name, for messages.
-        files: names of the missing files.
-        family: as config.json's `model_type` names it.
-        rows: number of ids.
-        padding_idx: id of padding, from the configuration.
-        separator_idx: id that ends a sentence, if the configuration has it.
+    The configuration gives the number of ids, the id of padding and the one that ends a sentence.
 
     Example:
         >>> _, dictionary, layout = no_vocabulary("bert.base", ["vocab.txt"], "bert", 30522, 0)

@@ -65,7 +65,7 @@ class Tokenizer:
         layout = SequenceLayout.of(dictionary) if layout is None else layout
         pieces = piece_table(engine)
         vars(self).update(engine=engine, piece_table=pieces, dictionary=dictionary, layout=layout)
-        # Sequences are put together in the engine's numbers, and then translated all at once.
+        # Sequences are joined in the engine's numbers, and then translated all at once.
         self._sequences = Sequences(engine, pieces.size, layout.separators)
         known, table = dictionary.indices, [layout.unk] * pieces.size
         for symbol, number in pieces.symbols.items():

@@ -173,11 +173,7 @@ class WithAddedTokens:
         return number in self._tokens or self._table.begins_word(number)
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """Files of `base` with the tokens; those at the end are in no vocabulary of pieces.
-
-        Raises:
-            CheckpointError: the files cannot express the rows.
-        """
+        """Files of `base` with the tokens; those at the end are in no vocabulary of pieces."""
         end = len(rows)
         while end and isinstance(last := rows[end - 1], int) and last >= self._table.size:
             end -= 1
@@ -195,11 +191,7 @@ class WithAddedTokens:
         return files
 
     def entries(self, rows: Sequence[int | str]) -> dict[int, dict[str, object]]:
-        """What transformers' files say of each token, by its id.
-
-        Args:
-            rows: for each id of the model a piece number, or a symbol that is not a piece.
-        """
+        """What transformers' files say of each token, by its id."""
         return {
             i: self._tokens[row].entry
             for i, row in enumerate(rows)
@@ -227,8 +219,8 @@ def added_symbol(word: str) -> str:
         ['[E1]', '<added:2024>']
     """
     plain = word.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    odd = word.isdecimal() or word.startswith("▁") or word != word.rstrip() or "\n" in word
-    return f"<added:{plain}>" if odd or "\r" in word else word
+    unsafe = word.isdecimal() or word.startswith("▁") or word != word.rstrip() or "\n" in word
+    return f"<added:{plain}>" if unsafe or "\r" in word else word
 
 
 def add_to(tokenizer: SubwordTokenizer, tokens: Iterable[AddedToken]) -> WithAddedTokens:
