@@ -180,7 +180,7 @@ def _why_unchecked(format: Format, check_it: bool) -> str:
 def _why_no_tokenizer(tokenizer: Tokenizer, files: Mapping[str, bytes]) -> str:
     if TOKENIZER_CONFIG_FILE in files:
         return ""
-    if not tokenizer.engine.settings:
+    if not tokenizer.piece_table.settings:
         return "the model has no vocabulary"
     return (
         "no class of transformers has its special ids and separators; roberta.encode makes the ids"

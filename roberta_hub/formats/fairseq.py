@@ -541,7 +541,7 @@ def fairseq_files(
     check_relative(checkpoint)
     check_layout(tokenizer, FAIRSEQ.name, lays_out_as_roberta(tokenizer))
     shipped = without_added(tokenizer.engine) is GPT2BPE.shipped()
-    files = {} if shipped else tokenizer.engine.fairseq_files()
+    files = {} if shipped else tokenizer.piece_table.fairseq_files()
     dictionary = fairseq_dictionary(tokenizer, checkpoint.config.vocab_size)
     checkpoint = dataclasses.replace(checkpoint, dictionary=dictionary)
     return checkpoint, {**files, **fairseq_added_file(tokenizer)}

@@ -36,7 +36,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     Raises:
         CheckpointError: rows that the engine's files cannot express.
     """
-    settings = tokenizer.engine.settings
+    settings = tokenizer.piece_table.settings
     if not settings:
         return {}  # there is no vocabulary
     layout = tokenizer.layout
@@ -47,7 +47,7 @@ def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
         about["truncation_side"] = layout.truncation_side
     if not lays_out_as_roberta(tokenizer):
         about[LAYOUT] = _described(layout)
-    files = tokenizer.engine.files(_rows(tokenizer))
+    files = tokenizer.piece_table.files(_rows(tokenizer))
     if TOKENIZER_FILE not in files:  # which lists added tokens better
         about |= _added(tokenizer)
     return files | {TOKENIZER_CONFIG_FILE: json.dumps(about, indent=2).encode()}
@@ -71,7 +71,7 @@ def fairseq_added_file(tokenizer: Tokenizer) -> dict[str, bytes]:
 
 def is_written_by_its_class(tokenizer: Tokenizer) -> bool:
     """Whether transformers' class for the files joins sentences as we do."""
-    kind = str(tokenizer.engine.settings.get("tokenizer_class"))
+    kind = str(tokenizer.piece_table.settings.get("tokenizer_class"))
     single = kind.startswith(_ONE_SEPARATOR) and tokenizer.layout.separators == 1
     return single or lays_out_as_roberta(tokenizer)
 

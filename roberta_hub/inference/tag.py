@@ -355,7 +355,7 @@ def words_and_pieces(
 def _wordpiece_words(tokenizer: Tokenizer, text: str) -> tuple[list[Extent], list[list[int]]]:
     words: list[Extent] = []
     pieces: list[list[int]] = []
-    begins = map(tokenizer.engine.begins_word, tokenizer.engine.encode_ids(text))
+    begins = map(tokenizer.piece_table.begins_word, tokenizer.engine.encode_ids(text))
     found = zip(begins, tokenizer.offsets(text), strict=True)
     for place, (begins_word, (start, end)) in enumerate(found, FIRST_PIECE):
         if not begins_word and pieces:
@@ -395,7 +395,7 @@ def first_pieces(
 
 def _with_space(tokenizer: Tokenizer, text: str, pieces: list[list[int]]) -> list[list[int]]:
     """Put a "▁" that is a piece by itself before the pieces of the word that it begins."""
-    if _SPACE not in tokenizer.engine.symbols:
+    if _SPACE not in tokenizer.piece_table.symbols:
         return pieces
     names = ["", *tokenizer.tokenize(text)]  # by their places in encode(text)
     return [

@@ -76,9 +76,6 @@ def class_of(folder: Folder, kinds: Collection[str]) -> str | None:
     """Name the class of these that transformers takes for a folder; None: it takes none of them.
 
     A class of a family has its rules in its code, and reads the vocabulary alone.
-
-    Raises:
-        VocabularyError: a file is damaged.
     """
     config = folder.optional("config.json", VocabularyError)
     named = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError).get("tokenizer_class")
@@ -101,18 +98,10 @@ class AddedTokens:
     def placed(
         self, vocabulary: Mapping[str, int], rows: int | None = None
     ) -> tuple[list[str], dict[str, AddedToken]]:
-        """Put the added tokens and a vocabulary together.
+        """Return each id's word of a vocabulary with added tokens, and the user's tokens by word.
 
-        Args:
-            vocabulary: ids by word.
-            rows: of the embedding table, where it is known: a word that no file gives an id has
-                none where there is no row for it.
-
-        Returns:
-            (word of each id, the user's tokens by their words).
-
-        Raises:
-            VocabularyError: an id has two words, a word two ids, or an id has none.
+        A word that no file gives an id gets the next one, as long as the embedding table has
+        `rows`. An id with two words, a word with two ids and a gap are refused.
         """
         words = {number: word for word, number in vocabulary.items() if type(number) is int}
         if sorted(words) != list(range(len(vocabulary))) and not self._fill(words, vocabulary):
@@ -164,18 +153,12 @@ class AddedTokens:
 
 
 def read_added(folder: Folder, *, from_model: bool = False) -> AddedTokens:
-    """Read what is listed, as transformers does: which file counts, it decides so too.
+    """Read the added tokens from the files that count for transformers.
 
-    `added_tokens_decoder` of tokenizer_config.json counts alone, but for a generic class, which
-    takes tokenizer.json's first. Without it tokenizer.json counts before added_tokens.json.
-
-    Args:
-        folder: may hold the files.
-        from_model: whether the vocabulary is read from a SentencePiece file. transformers then
-            takes `additional_special_tokens` from that file, not from special_tokens_map.json.
-
-    Raises:
-        VocabularyError: a file is damaged.
+    `added_tokens_decoder` of tokenizer_config.json counts alone, except for a generic class, which
+    takes tokenizer.json's first. Without it tokenizer.json counts before added_tokens.json. A
+    vocabulary from a SentencePiece file (`from_model`) has its `additional_special_tokens` there,
+    not in special_tokens_map.json.
     """
     settings = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
     names = dict(settings)

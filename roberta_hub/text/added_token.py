@@ -45,15 +45,7 @@ class AddedToken:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any] | str, *, special: bool = False) -> AddedToken:
-        """Read an entry of transformers' files.
-
-        Args:
-            entry: with `content` and the flags; a str has no flags.
-            special: what is meant where the entry does not say it.
-
-        Raises:
-            KeyError: the entry has no word.
-            VocabularyError: the word is empty or not a str, or a flag neither true nor false.
+        """Read an entry of transformers' files; a str has no flags, and `special` is its default.
 
         Example:
             >>> AddedToken.of({"content": "[E1]", "special": True}).normalized
@@ -80,11 +72,9 @@ class AddedToken:
 
 
 class AddedTokenSearch:
-    """Splits texts at added tokens: the leftmost first, and of those the longest.
+    """Splits texts at added tokens, given by index: the leftmost first, and of those the longest.
 
-    Args:
-        tokens: what is searched for, by index.
-        texts: what each token looks like in a text, in the same order.
+    `texts` is what each token looks like in a text, in the order of `tokens`.
 
     Example:
         >>> search = AddedTokenSearch({5: AddedToken("[E1]", lstrip=True)}, ["[E1]"])

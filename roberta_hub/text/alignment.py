@@ -21,21 +21,11 @@ Extent: TypeAlias = tuple[int, int]
 def align(
     tokenizer: Tokenizer, text: str, words: Sequence[str] | Sequence[Extent]
 ) -> list[list[int]]:
-    """Find the pieces of each word.
+    """Return the positions of each word's pieces in `tokenizer.encode(text)`, where `<s>` is 0.
 
-    Args:
-        tokenizer: splits the text into pieces.
-        text: one sentence.
-        words: words in the order of the text, or their extents.
-
-    Returns:
-        For each word the positions of its pieces in `tokenizer.encode(text)`, where `<s>` is 0 and
-        the first piece 1. A whitespace-only word has the whitespace-only pieces that overlap it,
-        often none.
-
-    Raises:
-        InputError: a word does not follow the previous one in the text, or an extent is outside the
-            text.
+    Words are in the order of the text, or given by their extents. A whitespace-only word has the
+    whitespace-only pieces that overlap it, often none. A word that does not follow the previous one
+    raises InputError.
 
     Example:
         >>> align(Tokenizer.shipped(), "You can’t.", ["You", "can", "’t", "."])
@@ -47,13 +37,7 @@ def align(
 
 
 def locate(text: str, words: Sequence[str]) -> list[Extent]:
-    """Find words in a text, each after the previous one; text in between is skipped.
-
-    Returns:
-        The extent of each word.
-
-    Raises:
-        InputError: a word does not follow.
+    """Return the extents of words in a text, each after the previous one; gaps are skipped.
 
     Example:
         >>> locate("no, no", ["no", ",", "no"])
@@ -74,14 +58,9 @@ def locate(text: str, words: Sequence[str]) -> list[Extent]:
 
 
 def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) -> list[list[int]]:
-    """For each word the indices of the pieces that share a character with it.
+    """For each word the indices of pieces that share a character with it, without leading blanks.
 
-    Whitespace in front of both is left out.
-
-    Args:
-        text: of the extents.
-        pieces: extents with non-decreasing starts and ends.
-        words: extents in any order.
+    The pieces' starts and ends never decrease; the words may be in any order.
 
     Example:
         >>> overlapping("a b", [(0, 1), (1, 3)], [(0, 1), (2, 3)])
@@ -103,11 +82,7 @@ def overlapping(text: str, pieces: Sequence[Extent], words: Sequence[Extent]) ->
 
 
 def split_at(words: Sequence[Extent], tokens: Sequence[Extent]) -> list[Extent]:
-    """Make each token a word of its own; of the words around it the rest stays.
-
-    Args:
-        words: in order, and apart.
-        tokens: the same.
+    """Make each token a word of its own; the rest of the words around it stays. Both are in order.
 
     Example:
         >>> split_at([(0, 3), (4, 9)], [(4, 6), (8, 9)])

@@ -70,7 +70,8 @@ class GPT2BPE:
         else:
             check_ids(tokens, ids)
             self._bytes = {number: token for token, number in ids.items()}
-        self._symbols = {str(number): number for number in self._bytes}
+        self.symbols = {str(number): number for number in self._bytes}
+        """Each GPT-2 id by its decimal string, which is its name in a dictionary."""
         self._text_tokens = frozenset(tokens)
         self.add_prefix_space = add_prefix_space
         self._fairseq_names = fairseq_names
@@ -144,11 +145,6 @@ class GPT2BPE:
         """Gives the ids of `encode_ids`."""
         prepare = self.prefixed if self.add_prefix_space else None
         return JoinedBatch(BEGIN, END, MAX_JOINED, self._merger.encode_joined, prepare)
-
-    @property
-    def symbols(self) -> Mapping[str, int]:
-        """Each GPT-2 id by its decimal string, which is its name in a dictionary."""
-        return self._symbols
 
     @property
     def settings(self) -> dict[str, object]:
@@ -237,7 +233,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().symbol_bytes("995"), GPT2BPE.shipped().symbol_bytes("<mask>")
             (b' world', b'<mask>')
         """
-        number = self._symbols.get(symbol)
+        number = self.symbols.get(symbol)
         return symbol.encode() if number is None else self._bytes[number]
 
     def is_text(self, number: int) -> bool:
@@ -321,7 +317,7 @@ class GPT2BPE:
             >>> GPT2BPE.shipped().printable_ids()["Ġworld"]
             '995'
         """
-        return {printable(self._bytes[number]): name for name, number in self._symbols.items()}
+        return {printable(self._bytes[number]): name for name, number in self.symbols.items()}
 
     def printable_merges(self) -> list[str]:
         """Write the merges as lines of `vocab.bpe` and `merges.txt`, without the version line.
@@ -372,7 +368,7 @@ class GPT2BPE:
                 "fairseq's BPE puts no space before a text, as this tokenizer does; save as "
                 "'huggingface' or 'roberta_hub'"
             )
-        ids = {self.piece(number): number for number in self._symbols.values()}
+        ids = {self.piece(number): number for number in self.symbols.values()}
         contents = (ids_file(ids), merges_file(self.printable_merges()))
         return dict(zip(self._fairseq_names, contents, strict=True))
 

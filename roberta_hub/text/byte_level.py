@@ -40,17 +40,9 @@ CLASSES = ("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer")
 
 
 def read(folder: Folder) -> tuple[SubwordTokenizer, Dictionary, SequenceLayout]:
-    """Read the BPE and the dictionary of a Hugging Face directory.
+    """Read engine, dictionary and layout of a Hugging Face directory with a byte-level BPE.
 
-    Args:
-        folder: holds tokenizer.json, or `vocab.json` and `merges.txt`; the first counts, as in
-            transformers.
-
-    Returns:
-        (engine, dictionary, RoBERTa's layout as the dictionary has it).
-
-    Raises:
-        VocabularyError: a file is damaged, or holds a vocabulary that is not RoBERTa's kind.
+    tokenizer.json counts before `vocab.json` and `merges.txt`, as in transformers.
     """
     table, kind = read_byte_level(folder), class_of(folder, CLASSES)
     if table is not None:
@@ -97,8 +89,8 @@ def _check_table(
 ) -> None:
     """Refuse settings that change an id, given this vocabulary."""
     formed = {*bpe.printable_ids(), *added, *map(without_unused, SPECIALS)}
-    if table.ignore_merges and (odd := sorted(table.vocabulary.keys() - formed)):
-        raise refused("ignore_merges", True, f"pieces that merges form, unlike {odd[0]!r}")
+    if table.ignore_merges and (unformed := sorted(table.vocabulary.keys() - formed)):
+        raise refused("ignore_merges", True, f"pieces that merges form, unlike {unformed[0]!r}")
     lacking = [
         piece for byte in range(256) if (piece := printable(bytes([byte]))) not in table.vocabulary
     ]

@@ -24,14 +24,9 @@ _LEAF = 1 << 31
 
 
 def check_character_map(blob: bytes) -> None:
-    """Refuse a map that a library could not walk safely.
+    """Refuse a `precompiled_charsmap` that a library could not walk safely; empty: no map.
 
-    Args:
-        blob: `precompiled_charsmap` of a `.model` or a tokenizer.json; empty: no map.
-
-    Raises:
-        VocabularyError: the trie leads outside itself or the strings, has a key without end, or a
-            string is no text.
+    Its trie must stay within itself and the strings, its keys must end, and its strings be UTF-8.
 
     Example:
         >>> check_character_map(b"")

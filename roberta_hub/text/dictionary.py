@@ -39,7 +39,7 @@ PathOrFile: TypeAlias = "str | os.PathLike[str] | IO[str] | IO[bytes]"
 _JOINED = {"sentencepiece": "\u2581", "wordpiece": "_", "letter": "|", "_EOW": "_EOW"}
 """Subword kinds whose spaces are removed, with the symbol that becomes a space."""
 SUBWORD_KINDS = (*_JOINED, "silence", "subword_nmt", "@@ ", "@@", "none")
-"""Every `bpe_symbol` besides None."""
+"""Every `bpe_symbol` but None."""
 
 
 def without_unused(row: str) -> str:

@@ -16,6 +16,7 @@ from roberta_hub.text.added_token import AddedToken
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import OVERWRITE_FLAG, Dictionary
 from roberta_hub.text.gpt2_tables import read_merges
+from roberta_hub.text.lowercase import piece_table
 from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.sentencepiece_file import read_model
 from roberta_hub.text.unigram import SentencePiece
@@ -48,14 +49,10 @@ class Keywords:
 
 
 def tokenizer_keywords(bpe: str | None, keywords: MutableMapping[str, Any]) -> Keywords:
-    """Take fairseq's keywords of the tokenizer out of those of a call.
+    """Take fairseq's keywords of the tokenizer out of those of a call, which lose them.
 
-    Args:
-        bpe: one of `TOKENIZER_KINDS`; "gpt2" (fairseq's default) and None: from the files.
-        keywords: of `from_pretrained`; those of the tokenizer leave it.
-
-    Raises:
-        InputError: no such kind; files of several kinds, or one of two; sampling.
+    With `bpe` None or "gpt2", fairseq's default, the files decide. Files of several kinds, or one
+    of two, and sampling are refused.
 
     Example:
         >>> keywords = {"sentencepiece_vocab": "my.model", "dropout": 0.0}
@@ -101,21 +98,10 @@ def _checked(bpe: str | None, given: dict[str, list[str | None]], prefix: bool) 
 
 
 def engine_in(folder: Folder | None, keywords: Keywords) -> SubwordTokenizer | None:
-    """Return the engine that a fairseq directory's files or a caller's keywords mean.
+    """Return the engine that a fairseq directory or a caller's keywords mean; None: GPT-2's.
 
     Files that the caller names count before those of the directory. A bare file name is looked for
-    in the directory first.
-
-    Args:
-        folder: of the checkpoint; None: use only files that the caller names.
-        keywords: from `tokenizer_keywords`.
-
-    Returns:
-        None: GPT-2's BPE in the package.
-
-    Raises:
-        VocabularyError: a file is damaged, or the kind that was asked for has no files.
-        MissingExtraError: SentencePiece's library is missing.
+    in the directory first; without a directory there are only the caller's files.
     """
     kind = keywords.kind or _kind_in(folder)
     if kind is None:
@@ -148,20 +134,17 @@ def added_in(
 
     fairseq's files have no place for them, so `save` writes a tokenizer_config.json too. What it
     lists under ids of other symbols is of another tokenizer, and fairseq does not read it.
-
-    Raises:
-        VocabularyError: the file is damaged.
     """
     if not folder.is_file(TOKENIZER_CONFIG_FILE):
         return {}
-    added, found = read_added(folder), {}
+    added, found, table = read_added(folder), {}, piece_table(tokenizer)
     for number, token in added.listed.items():
         word, symbol = token.word, dictionary[number]  # of an id beyond it `<unk>`
-        piece = tokenizer.symbols.get(symbol)
+        piece = table.symbols.get(symbol)
         if piece is None:
             is_it = symbol in (word, added_symbol(word))
         else:
-            is_it = tokenizer.piece(piece) == word
+            is_it = table.piece(piece) == word
         if is_it and not added.is_control(word):
             found[symbol] = token
     return found

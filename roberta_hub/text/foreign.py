@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from roberta_hub.arguments import kind_of
 from roberta_hub.errors import CheckpointError, InputTypeError, VocabularyError
 from roberta_hub.text.characters import check_text
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
-from roberta_hub.text.pieces import JoinedBatch, NormalizedText
+from roberta_hub.text.pieces import JoinedBatch
 
 
 class ForeignEngine:
@@ -50,11 +50,7 @@ class ForeignEngine:
         return f"{type(self.engine).__module__}.{type(self.engine).__qualname__}"
 
     def encode(self, x: str) -> str:
-        """Return the symbols of a text, separated by spaces.
-
-        Raises:
-            InputTypeError: the object has no `encode`, or it gives another thing.
-        """
+        """Return the symbols of a text, separated by spaces, or refuse an object that does not."""
         check_text(x)
         found = self._method("encode")(x)
         if not isinstance(found, str):
@@ -84,10 +80,6 @@ class ForeignEngine:
         """Return a symbol as bytes; `join` decodes several."""
         return self.piece(number).encode()
 
-    def word_surface(self, word: str) -> bytes:
-        """Refuse."""
-        self._refuse()
-
     def is_text(self, number: int) -> bool:
         """Whether a symbol is none of the special ones."""
         return number not in self._special
@@ -99,22 +91,6 @@ class ForeignEngine:
     def join(self, surfaces: Iterable[bytes]) -> str:
         """Return the text of symbols."""
         return self.decode(" ".join(surface.decode() for surface in surfaces if surface))
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Refuse."""
-        self._refuse()
-
-    def normalized(self, text: str) -> NormalizedText:
-        """Refuse."""
-        self._refuse()
-
-    def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """Refuse."""
-        raise self._unsaved()
-
-    def fairseq_files(self) -> dict[str, bytes]:
-        """Refuse."""
-        raise self._unsaved()
 
     @property
     def _name(self) -> str:
@@ -129,14 +105,18 @@ class ForeignEngine:
             )
         return method
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *asked: object) -> NoReturn:
         raise VocabularyError(
             f"{self._name} does not say which characters its symbols are of, which this verb needs;"
             " encode, decode and the methods on ids work"
         )
 
-    def _unsaved(self) -> CheckpointError:
-        return CheckpointError(
+    word_surface = spans = normalized = _refuse
+
+    def _unsaved(self, *asked: object) -> NoReturn:
+        raise CheckpointError(
             f"roberta.bpe is a {self._name} of your own, which cannot be saved with the model; "
             "save it after roberta.bpe = the engine that was loaded"
         )
+
+    files = fairseq_files = _unsaved

@@ -12,7 +12,7 @@ from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
 
 MAX_TABLE_BYTES = 20 << 20
-"""Of one file of tables; the largest of RoBERTa's kind have 2 MB."""
+"""Largest file of tables; the largest of RoBERTa's kind have 2 MB."""
 MAX_ID = 1 << 24
 """Upper bound of token ids, exclusive."""
 MAX_WORK = 20_000_000
@@ -43,10 +43,7 @@ def printable(token: bytes) -> str:
 
 
 def from_printable(picture: str) -> bytes:
-    """Undo `printable`.
-
-    Raises:
-        KeyError: a character that represents no byte.
+    """Undo `printable`; KeyError: a character that represents no byte.
 
     Example:
         >>> from_printable("Ġhad")
@@ -58,9 +55,7 @@ def from_printable(picture: str) -> bytes:
 def merge_within(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
     """Merge the bytes of `token` as far as earlier merges lead: two parts in a sound table.
 
-    Args:
-        token: the bytes of a merged token.
-        ranks: each merged token's place in the list of merges; `token` is one of them.
+    `ranks` are the places of the merged tokens in the list of merges, that of `token` among them.
 
     Example:
         >>> merge_within(b" the", {b" t": 0, b"he": 2, b" the": 5})

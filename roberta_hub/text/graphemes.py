@@ -12,12 +12,7 @@ _CLUSTER = regex.compile(r"\X")
 
 
 def first_cluster(text: str, start: int, end: int) -> tuple[int, int]:
-    r"""Find the grapheme cluster that begins at a place: its (start, end).
-
-    Args:
-        text: whole.
-        start: where it begins.
-        end: where it must have ended.
+    r"""Return (start, end) of the grapheme cluster that begins at `start`, at most up to `end`.
 
     Example:
         >>> first_cluster("e\u0301s", 0, 3), first_cluster("👨\u200d👩!", 0, 4)
@@ -28,12 +23,7 @@ def first_cluster(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def last_cluster(text: str, start: int, end: int) -> tuple[int, int]:
-    r"""Find the last grapheme cluster of a part of a text that has one: its (start, end).
-
-    Args:
-        text: whole.
-        start: where the part begins.
-        end: where it ends.
+    r"""Return (start, end) of the last grapheme cluster of a part of a text that has one.
 
     Example:
         >>> last_cluster("se\u0301", 0, 3), last_cluster("no", 0, 2)
@@ -47,10 +37,6 @@ def last_cluster(text: str, start: int, end: int) -> tuple[int, int]:
 
 def cut_cluster(text: str, place: int) -> str | None:
     r"""Return the grapheme cluster that a place lies inside of; None: it lies between two.
-
-    Args:
-        text: whole.
-        place: number of characters before it.
 
     Example:
         >>> [cut_cluster("cafe\u0301", place) == "e\u0301" for place in (3, 4, 5)]

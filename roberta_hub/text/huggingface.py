@@ -55,21 +55,12 @@ _MODELS = dict(zip(MODELS, (BYTE_LEVEL, WORDPIECE, UNIGRAM), strict=True))
 
 
 def read_tokenizer(folder: Folder, model_type: str | None = None) -> FoundTokenizer | None:
-    """Read the engine, the dictionary and the layout of a Hugging Face directory.
+    """Read engine, dictionary and layout of a Hugging Face directory; None: it has no vocabulary.
 
     `tokenizer_class` decides which files are read, in tokenizer_config.json or else config.json;
-    without one the files themselves decide.
-
-    Args:
-        folder: holds the files.
-        model_type: of the model, where the directory does not say whose SentencePiece file it is.
-
-    Returns:
-        (engine, dictionary, layout), or None where the directory has no file of a vocabulary.
-
-    Raises:
-        VocabularyError: a file is damaged; or the directory holds a tokenizer of a kind that is not
-            read here, and its texts would get other ids.
+    without one the files themselves decide. `model_type` tells whose rows a SentencePiece file has,
+    where the directory does not. A kind that is not read here is refused, for its texts would get
+    other ids.
     """
     kind = _kind(folder)
     if kind is None:
@@ -96,12 +87,8 @@ def _check_names(
 ) -> None:
     """Refuse a special word that is not what the vocabulary has in its place.
 
-    Args:
-        folder: of the tokenizer.
-        dictionary: of its vocabulary.
-        layout: as it was read.
-        ends_count: whether transformers puts `bos_token` and `eos_token` around a text; else it
-            puts `cls_token` and `sep_token` there and those two have no effect.
+    `ends_count`: transformers puts `bos_token` and `eos_token` around a text; else it puts
+    `cls_token` and `sep_token` there and those two have no effect.
     """
     given = {
         **folder.optional(SPECIAL_TOKENS_FILE, VocabularyError),
@@ -122,11 +109,7 @@ def _check_names(
 
 
 def _limited(layout: SequenceLayout, settings: Mapping[str, Any], folder: Folder) -> SequenceLayout:
-    """Return the layout with the longest sequence, and the side where a longer text is cut.
-
-    Raises:
-        VocabularyError: a value that cannot be.
-    """
+    """Return the layout with the longest sequence, and the side where a longer text is cut."""
     path = folder / TOKENIZER_CONFIG_FILE
     length = settings.get("model_max_length", settings.get("max_len"))  # as in 2019
     side = settings.get("truncation_side", read_direction(folder))  # as in transformers

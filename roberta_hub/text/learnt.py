@@ -52,11 +52,7 @@ def digest(text: Text) -> str:
 
 
 def new_texts(texts: Sequence[Text], learnt: Set[str]) -> list[int]:
-    """Number the texts that a model has not learnt.
-
-    Args:
-        texts: in order.
-        learnt: digests of those that it has.
+    """Number the texts that are not among the digests of a model's training texts.
 
     Example:
         >>> new_texts(["It rains.", "It snows."], {digest("it rains.")})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # fast again, with the same matches.
 PATTERN = r"(?:'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$)|\s+(?!\S)|\s+"
 
-# What the pattern's \s means (Unicode White_Space). Python's own \s has U+001C to U+001F besides.
+# What the pattern's \s means (Unicode White_Space). Python's own \s has U+001C to U+001F too.
 SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACES = re.compile(f"[{SPACE}]{{2,}}")
 # The pattern's last look-ahead backtracks; from a million whitespace characters in a row its engine
@@ -83,9 +83,6 @@ class Merger:
         One call for many short sentences is faster than many calls, and other threads run
         meanwhile. The caller sees to it that no sentence holds a mark, and that none is longer than
         `MAX_JOINED`.
-
-        Raises:
-            InputError: half of a surrogate pair.
         """
         check_surrogates(text)
         kinds: dict[str, Any] = {"allowed_special": {BEGIN, END}, "disallowed_special": ()}

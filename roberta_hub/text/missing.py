@@ -8,7 +8,7 @@ from typing import NoReturn
 from roberta_hub.errors import CheckpointError, Remedy, VocabularyError
 from roberta_hub.text.dictionary import MASK, SPECIALS, Dictionary
 from roberta_hub.text.layout import SequenceLayout
-from roberta_hub.text.pieces import JoinedBatch, NormalizedText
+from roberta_hub.text.pieces import JoinedBatch
 
 WORDPIECE_SYMBOLS = {
     "pad": "[PAD]",
@@ -52,10 +52,8 @@ VOCABULARY_FILES = {
 class NoVocabulary:
     """A `SubwordTokenizer` without pieces: its methods raise an error with the remedy.
 
-    Args:
-        model: name, for messages.
-        files: names of the missing files; none: its dictionary is of units that no file cuts.
-        symbols: symbols of ordinary rows; one is enough.
+    Without missing `files` its dictionary is of units that no file cuts. `symbols` are those of
+    ordinary rows; one is enough.
 
     Example:
         >>> engine = NoVocabulary("bert.base.uncased", ["vocab.txt"], [])
@@ -75,8 +73,8 @@ class NoVocabulary:
         self.symbols = {symbol: number for number, symbol in enumerate(symbols)}
         self.size = len(self.symbols)
 
-    def refuse(self) -> NoReturn:
-        """Raise the error that names the missing files."""
+    def refuse(self, *asked: object) -> NoReturn:
+        """Raise the error that names the missing files, whatever is asked."""
         if not self.wanted:
             raise VocabularyError(
                 f"{self.model} has a dictionary of units such as {', '.join(self.symbols)}, no "
@@ -97,41 +95,9 @@ class NoVocabulary:
             ),
         )
 
-    def encode_ids(self, text: str) -> list[int]:
-        """Refuse."""
-        self.refuse()
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Refuse."""
-        self.refuse()
-
-    def normalized(self, text: str) -> NormalizedText:
-        """Refuse."""
-        self.refuse()
-
-    def piece(self, number: int) -> str:
-        """Refuse."""
-        self.refuse()
-
-    def surface(self, number: int) -> bytes:
-        """Refuse."""
-        self.refuse()
-
-    def word_surface(self, word: str) -> bytes:
-        """Refuse."""
-        self.refuse()
-
-    def is_text(self, number: int) -> bool:
-        """Refuse."""
-        self.refuse()
-
-    def begins_word(self, number: int) -> bool:
-        """Refuse."""
-        self.refuse()
-
-    def join(self, surfaces: Iterable[bytes]) -> str:
-        """Refuse."""
-        self.refuse()
+    encode_ids = spans = normalized = encode = refuse
+    piece = surface = word_surface = is_text = begins_word = join = refuse
+    decode = is_beginning_of_word = refuse
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
         """No files: the saved model has no vocabulary either."""
@@ -149,18 +115,6 @@ class NoVocabulary:
             ),
         )
 
-    def encode(self, x: str) -> str:
-        """Refuse."""
-        self.refuse()
-
-    def decode(self, x: str) -> str:
-        """Refuse."""
-        self.refuse()
-
-    def is_beginning_of_word(self, x: str) -> bool:
-        """Refuse."""
-        self.refuse()
-
 
 def no_vocabulary(
     model: str,
@@ -172,13 +126,7 @@ def no_vocabulary(
 ) -> tuple[NoVocabulary, Dictionary, SequenceLayout]:
     """Placeholder tokenizer, dictionary of special symbols only, and the family's layout.
 
-    Args:
-        model: name, for messages.
-        files: names of the missing files.
-        family: as config.json's `model_type` names it.
-        rows: number of ids.
-        padding_idx: id of padding, from the configuration.
-        separator_idx: id that ends a sentence, if the configuration has it.
+    The configuration gives the number of ids, the id of padding and the one that ends a sentence.
 
     Example:
         >>> _, dictionary, layout = no_vocabulary("bert.base", ["vocab.txt"], "bert", 30522, 0)

@@ -85,31 +85,13 @@ class SubwordTokenizer(Protocol):
     """Splits texts into subword pieces, each with a number.
 
     A tokenizer may normalize a text (to lower case, say), so decoding does not always give the
-    original text back; spans refer to the original text.
+    original text back; spans refer to the original text. What its numbers mean is in a
+    `PieceTable`: a kind of tokenizer is both, and a wrapper need only split.
     """
-
-    @property
-    def size(self) -> int:
-        """Largest piece number plus 1."""
-        ...
-
-    @property
-    def symbols(self) -> Mapping[str, int]:
-        """Piece numbers by the symbols of the dictionary.
-
-        Numbers without a symbol (SentencePiece's number for unknown characters, say) map to
-        `<unk>`.
-        """
-        ...
 
     @property
     def batch_encoder(self) -> JoinedBatch | ListBatch | None:
         """Encoder of many texts in one call; None: texts are encoded one by one."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, object]:
-        """Settings for tokenizer_config.json, with transformers' `tokenizer_class`."""
         ...
 
     @property
@@ -139,6 +121,34 @@ class SubwordTokenizer(Protocol):
 
         Normalizing it again changes nothing, so `encode_ids` of a part gives that part's pieces.
         """
+        ...
+
+    def encode(self, x: str, /) -> str:
+        """Encode a text as symbols separated by spaces, as fairseq's `roberta.bpe.encode`."""
+        ...
+
+
+@runtime_checkable
+class PieceTable(Protocol):
+    """What the numbers of a `SubwordTokenizer` mean, and the files that say so."""
+
+    @property
+    def size(self) -> int:
+        """Largest piece number plus 1."""
+        ...
+
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """Piece numbers by the symbols of the dictionary.
+
+        Numbers without a symbol (SentencePiece's number for unknown characters, say) map to
+        `<unk>`.
+        """
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """Settings for tokenizer_config.json, with transformers' `tokenizer_class`."""
         ...
 
     def piece(self, number: int) -> str:
@@ -191,18 +201,12 @@ class SubwordTokenizer(Protocol):
         """
         ...
 
-    # fairseq's names, called as `roberta.bpe.encode` and so on.
-
-    def encode(self, x: str, /) -> str:
-        """Encode a text as symbols separated by spaces."""
-        ...
-
     def decode(self, x: str, /) -> str:
-        """Decode symbols separated by spaces; unknown symbols are kept."""
+        """Decode symbols separated by spaces, as fairseq does; unknown symbols are kept."""
         ...
 
     def is_beginning_of_word(self, x: str, /) -> bool:
-        """Whether a symbol begins a word."""
+        """Whether a symbol begins a word, as fairseq says it."""
         ...
 
 

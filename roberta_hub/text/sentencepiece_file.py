@@ -27,7 +27,7 @@ from roberta_hub.text.character_map import check_character_map
 from roberta_hub.text.protobuf import Value, field, field_at, fields
 
 MAX_MODEL_BYTES = 64 << 20
-"""Of a file; XLM-R's has 5 MB."""
+"""Largest file; XLM-R's has 5 MB."""
 MAX_PIECES = 2_000_000
 """XLM-R has 250,000."""
 MAX_PIECE = 1024
@@ -57,9 +57,9 @@ class SentencePieceModel:
     texts: tuple[str, ...]
     """The pieces, without duplicates; a piece's index is its number."""
     scores: array[float]
-    """Of each piece, in 32 bits."""
+    """Score of each piece, in 32 bits."""
     kinds: bytes
-    """Of each piece; exactly one is `UNKNOWN`."""
+    """Kind of each piece; exactly one is `UNKNOWN`."""
     type: int = UNIGRAM
     """`UNIGRAM` or `BPE`."""
     character_map: bytes = b""
@@ -88,11 +88,7 @@ class SentencePieceModel:
         return dataclasses.replace(self, kinds=bytes(kinds))
 
     def check(self) -> None:
-        """Refuse what no trainer writes, and what would lead a library astray.
-
-        Raises:
-            VocabularyError: says what, and which piece.
-        """
+        """Refuse what no trainer writes, and what would lead a library astray."""
         if not self.texts:
             raise VocabularyError("it has no pieces")
         if len(self.texts) > MAX_PIECES:
@@ -152,21 +148,13 @@ class SentencePieceModel:
 
 
 def read_model(path: str | os.PathLike[str]) -> SentencePieceModel:
-    """Read a `.model` file.
-
-    Raises:
-        VocabularyError: missing, larger than `MAX_MODEL_BYTES`, damaged, or an unsupported kind.
-    """
+    """Read a `.model` file of at most `MAX_MODEL_BYTES`."""
     data = read_bytes(path, MAX_MODEL_BYTES, VocabularyError, "SentencePiece model")
     return parse_model(data, os.fspath(Path(path)))
 
 
 def parse_model(data: bytes, source: str) -> SentencePieceModel:
-    """Read the bytes of a `.model` file; `source` names it in errors.
-
-    Raises:
-        VocabularyError: as `read_model`.
-    """
+    """Read the bytes of a `.model` file; `source` names it in errors."""
     try:
         if len(data) > MAX_MODEL_BYTES:
             raise VocabularyError(f"it has {len(data):,} bytes, the limit is {MAX_MODEL_BYTES:,}")
@@ -185,16 +173,7 @@ def parse_model(data: bytes, source: str) -> SentencePieceModel:
 def model_of(
     texts: Sequence[str], scores: Sequence[float], kinds: bytes, **settings: Any
 ) -> SentencePieceModel:
-    """Make a model of pieces that come from somewhere else, and check it.
-
-    Args:
-        texts: the pieces.
-        scores: of each; rounded to 32 bits.
-        kinds: of each.
-        settings: further fields of `SentencePieceModel`.
-
-    Raises:
-        VocabularyError: as `read_model`.
+    """Make a model of pieces from another source, with their scores in 32 bits, and check it.
 
     Example:
         >>> model = model_of(["<unk>", "a"], [0.0, -1.0], bytes([UNKNOWN, NORMAL]))

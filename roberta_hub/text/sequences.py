@@ -28,16 +28,14 @@ _LISTED_TEXTS = 2048
 
 
 class Sequences:
-    """Encodes sentences and joins them to sequences.
+    """Encodes sentences and joins them to sequences, with `separators` ends between two sentences.
 
-    Args:
-        engine: the subword tokenizer.
-        separators: number of ends between two sentences.
+    `size` is that of the engine's `PieceTable`: further numbers begin there.
     """
 
-    def __init__(self, engine: SubwordTokenizer, separators: int) -> None:
+    def __init__(self, engine: SubwordTokenizer, size: int, separators: int) -> None:
         self.engine, self.separators = engine, separators
-        self.begin, self.end, self.mask = range(engine.size, engine.size + 3)
+        self.begin, self.end, self.mask = range(size, size + 3)
 
     @property
     def at_once(self) -> int:
@@ -62,9 +60,7 @@ class Sequences:
     def many(self, texts: Sequence[Text], start: int) -> Tensor:
         """Concatenated sequences, from one call if the tokenizer has one: int32 (T_1 + ...,).
 
-        Args:
-            texts: at least one.
-            start: index of the first text in error messages.
+        Errors count the texts, of which there is at least one, from `start`.
         """
         encoder = self.engine.batch_encoder
         if isinstance(encoder, ListBatch):

@@ -17,9 +17,6 @@ def check_table(dictionary: Dictionary, *, rows: int, padding_idx: int, source: 
 
     More rows are fine: many tables are rounded up to a multiple of 64.
 
-    Raises:
-        VocabularyError: the two do not match.
-
     Example:
         >>> check_table(Dictionary.roberta(), rows=50304, padding_idx=1, source="model")
     """

@@ -21,20 +21,12 @@ _FILE = re.compile(r"\S{1,200}\.(?:csv|tsv|jsonl?|parquet|txt|xlsx?)", re.IGNORE
 
 
 def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
-    """Return the texts that a caller means.
+    """Return the texts that a caller means, and whether it was one str, for one answer.
 
-    Args:
-        value: one str; or a sequence, an iterator, or a column of pandas, polars, Arrow, numpy or
-            `datasets`, whose items are str, or pairs: a tuple of sentences, or a list of two.
-        name: what an error calls the argument.
-
-    Returns:
-        (texts, whether it was one str, whose caller wants one answer and not a list).
-
-    Raises:
-        InputTypeError: a tuple of str, which could be a pair or several texts; a table, a dict, a
-            set, bytes, an array of several dimensions; an item that is no text or is missing. The
-            message names the columns, the shape or the row.
+    Several are a sequence, an iterator, or a column of pandas, polars, Arrow, numpy or `datasets`,
+    whose items are str, or pairs: a tuple of sentences, or a list of two. A tuple of str, which
+    could be a pair or several texts, and everything else is refused: the message names the columns,
+    the shape or the row.
 
     Example:
         >>> as_texts("one")
@@ -56,13 +48,7 @@ def as_texts(value: object, name: str = "texts") -> tuple[list[Text], bool]:
 
 
 def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str], bool]:
-    """As `as_texts`, for verbs that take no pairs.
-
-    Args:
-        value: a str, or an iterable of several.
-        name: what an error calls the argument.
-        needs: what the verb takes, in an error.
-    """
+    """As `as_texts`, for verbs that take no pairs; `needs` says in an error what the verb takes."""
     if isinstance(value, str):
         return [_lone(value, name)], True
     items = _several(value, name)
@@ -76,16 +62,7 @@ def as_single_texts(value: object, name: str, *, needs: str) -> tuple[list[str],
 
 
 def as_strings(value: object, name: str, what: str) -> list[str]:
-    """Return a list of labels or words, from any container; one str is refused.
-
-    Args:
-        value: what a caller passed.
-        name: of the argument.
-        what: they are, in an error: "labels", "words".
-
-    Raises:
-        InputError: one str.
-        InputTypeError: no container, or an item that is no str; the message names it.
+    """Return a list of labels or words (`what`), from any container; one str is refused.
 
     Example:
         >>> as_strings(("art", "sport"), "labels", "labels")
@@ -116,12 +93,9 @@ def empty_places(texts: Sequence[Text]) -> list[int]:
 
 
 def advise_of_empty(places: Sequence[int], name: str, answer: str) -> None:
-    """Warn once where texts are empty or hold blanks alone: their answers say nothing.
+    """Warn once where texts are empty or hold blanks alone: their `answer` says nothing of a text.
 
-    Args:
-        places: of `empty_places`, of all texts of one call.
-        name: of the argument.
-        answer: what such a text gets, "its vector".
+    The places are those of all texts of one call, by `empty_places`.
     """
     if places:
         others = f" and {len(places) - 1:,} more" if len(places) > 1 else ""

@@ -23,13 +23,13 @@ from roberta_hub.settings import MAX_LENGTH
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.layout import LEAST_LENGTH, SequenceLayout
-from roberta_hub.text.lowercase import in_lowercase
-from roberta_hub.text.pieces import SubwordTokenizer
+from roberta_hub.text.lowercase import piece_table
+from roberta_hub.text.pieces import PieceTable, SubwordTokenizer
 from roberta_hub.text.sequences import Sequences
 from roberta_hub.text.sequences import Text as Text
-from roberta_hub.text.with_added import WithAddedTokens
+from roberta_hub.text.with_added import WithAddedTokens, in_lowercase
 
-_PARTS = ("engine", "dictionary", "layout")
+_PARTS = ("engine", "piece_table", "dictionary", "layout")
 """What a tokenizer's tables are made of."""
 
 
@@ -55,6 +55,7 @@ class Tokenizer:
     """
 
     engine: SubwordTokenizer
+    piece_table: PieceTable
     dictionary: Dictionary
     layout: SequenceLayout
 
@@ -62,11 +63,12 @@ class Tokenizer:
         self, engine: SubwordTokenizer, dictionary: Dictionary, layout: SequenceLayout | None = None
     ) -> None:
         layout = SequenceLayout.of(dictionary) if layout is None else layout
-        vars(self).update(engine=engine, dictionary=dictionary, layout=layout)
-        # Sequences are put together in the engine's numbers, and then translated all at once.
-        self._sequences = Sequences(engine, layout.separators)
-        known, table = dictionary.indices, [layout.unk] * engine.size
-        for symbol, number in engine.symbols.items():
+        pieces = piece_table(engine)
+        vars(self).update(engine=engine, piece_table=pieces, dictionary=dictionary, layout=layout)
+        # Sequences are joined in the engine's numbers, and then translated all at once.
+        self._sequences = Sequences(engine, pieces.size, layout.separators)
+        known, table = dictionary.indices, [layout.unk] * pieces.size
+        for symbol, number in pieces.symbols.items():
             table[number] = known.get(symbol, layout.unk)
         mask = layout.unk if layout.mask is None else layout.mask
         self._to_model = torch.tensor([*table, layout.bos, layout.eos, mask])
@@ -161,7 +163,7 @@ class Tokenizer:
             >>> Tokenizer.shipped().rows[:6]
             ['<s>', '<pad>', '</s>', '<unk>', 13, 262]
         """
-        numbers = self.engine.symbols
+        numbers = self.piece_table.symbols
         return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols]
 
     @functools.cached_property
@@ -177,7 +179,7 @@ class Tokenizer:
             >>> Tokenizer.shipped().words.sum()  # all of GPT-2's tokens but <|endoftext|>
             tensor(50256)
         """
-        is_text = self.engine.is_text
+        is_text = self.piece_table.is_text
         return torch.tensor([isinstance(row, int) and is_text(row) for row in self.rows])
 
     @functools.cached_property
@@ -204,7 +206,7 @@ class Tokenizer:
             >>> Tokenizer.shipped().beginnings[[232, 31414, 2]]  # " world", "Hello", </s>
             tensor([ True, False, False])
         """
-        begins = self.engine.begins_word
+        begins = self.piece_table.begins_word
         return torch.tensor([isinstance(row, int) and begins(row) for row in self.rows])
 
     def encode(self, sentence: str, *more: str, no_separator: bool = False) -> Tensor:
@@ -336,7 +338,7 @@ class Tokenizer:
             >>> tokenizer.decode(tokenizer.encode("Hello", "world"))
             ['Hello', 'world']
         """
-        table, join = self._surfaces, self.engine.join
+        table, join = self._surfaces, self.piece_table.join
         parts = self.layout.split(self._check_ids(tokens))
         sentences = [join([table[i] for i in part]) for part in parts]
         return sentences[0] if len(sentences) == 1 else sentences
@@ -358,7 +360,7 @@ class Tokenizer:
             >>> Tokenizer.shipped().tokenize("I had a sudden epipheny")
             ['I', 'Ġhad', 'Ġa', 'Ġsudden', 'Ġep', 'ip', 'heny']
         """
-        return list(map(self.engine.piece, self.engine.encode_ids(text)))
+        return list(map(self.piece_table.piece, self.engine.encode_ids(text)))
 
     def pieces(self, tokens: Tensor | Sequence[int] | None = None) -> list[str]:
         """Printable piece of each id; special symbols are unchanged.
@@ -372,7 +374,7 @@ class Tokenizer:
         rows = self.rows
         if tokens is not None:
             rows = [rows[i] for i in self._check_ids(tokens)]
-        return [row if isinstance(row, str) else self.engine.piece(row) for row in rows]
+        return [row if isinstance(row, str) else self.piece_table.piece(row) for row in rows]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character offsets of each piece of `tokenize(text)`.
@@ -406,7 +408,7 @@ class Tokenizer:
         return table
 
     def _surface(self, row: int | str) -> bytes:
-        return row.encode() if isinstance(row, str) else self.engine.surface(row)
+        return row.encode() if isinstance(row, str) else self.piece_table.surface(row)
 
     def _check_ids(self, tokens: Tensor | Sequence[int]) -> list[int]:
         if not isinstance(tokens, Tensor):

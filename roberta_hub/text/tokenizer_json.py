@@ -71,12 +71,7 @@ _BEGIN, _PAD, _END, _UNKNOWN = SPECIALS
 def reading(path: Path, fault: str = "it holds what transformers does not write") -> Iterator[None]:
     """Name the file in every error about its content.
 
-    Args:
-        path: of the file.
-        fault: what is said of a value of another shape than the code in the block expects.
-
-    Raises:
-        VocabularyError: the block raised one, or met another shape.
+    `fault` is what is said of a value of another shape than the code in the block expects.
 
     Example:
         >>> with reading(Path("tokenizer.json"), "it holds no model"):
@@ -104,11 +99,7 @@ def read_table(folder: Folder) -> Mapping[str, Any]:
 
 
 def kind_of_model(folder: Folder) -> str:
-    """Return which of `MODELS` the file holds; older files of a BPE do not say it.
-
-    Raises:
-        VocabularyError: a model of another kind.
-    """
+    """Return which of `MODELS` the file holds; older files of a BPE do not say it."""
     model = read_table(folder).get("model")
     named = model.get("type", MODELS[0]) if isinstance(model, dict) else MODELS[0]
     if not isinstance(named, str) or named not in MODELS:
@@ -123,28 +114,18 @@ def kind_of_model(folder: Folder) -> str:
 def read_separators(
     folder: Folder, begin: tuple[str, int], end: tuple[str, int], kind: str | None, own: int
 ) -> int:
-    """Return how many separators stand between two sentences.
+    """Return how many separators are between two sentences.
 
-    Args:
-        folder: may hold the file.
-        begin: word and id of what begins a sequence.
-        end: of what ends a sentence.
-        kind: transformers' class, which joins sentences itself; None: the file says how.
-        own: how many the class has, and a folder without the file.
-
-    Raises:
-        VocabularyError: sentences are joined in another way than by separators.
+    `begin` and `end` are word and id of what begins a sequence and ends a sentence. A class of
+    transformers (`kind`) joins sentences itself, with `own` separators, and a folder without the
+    file has as many; without a class the file says how.
     """
     with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
         return separators(read_table(folder), begin, end, kind, own)
 
 
 def read_direction(folder: Folder) -> Literal["left", "right"]:
-    """Return the end of a text that the file's truncation removes, which is all it counts for.
-
-    Raises:
-        VocabularyError: neither Left nor Right.
-    """
+    """Return the end of a text that the file's truncation removes, which is all it counts for."""
     with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
         side = (read_table(folder).get("truncation") or {}).get("direction", "Right")
         if side not in ("Left", "Right"):
@@ -174,12 +155,7 @@ class ByteLevelTable:
 
 
 def read_byte_level(folder: Folder) -> ByteLevelTable | None:
-    """Read the file; None: there is none.
-
-    Raises:
-        VocabularyError: it holds no byte-level BPE, or one that changes or cuts texts in another
-            way than GPT-2's: the message says in which.
-    """
+    """Read a byte-level BPE that changes and cuts texts as GPT-2's; None: there is no file."""
     table = read_table(folder)
     if not folder.is_file(TOKENIZER_FILE):
         return None
@@ -211,7 +187,7 @@ class WordPieceTable:
     """Symbol of unknown words; None: not in the file."""
     switches: Mapping[str, bool | None] = field(default_factory=dict)
     """What it says of lower case, accents and ideographs, by tokenizer_config.json's names."""
-    small: bool = False
+    lowercased: bool = False
     """In lower case before all else, as sentence-transformers has it."""
     longest_word: int = LONGEST_WORD
     """Characters of a word; a longer one is unknown."""
@@ -224,20 +200,16 @@ SWITCHES = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-"""Of WordPiece: names in tokenizer_config.json, and in a normalizer of tokenizer.json."""
+"""WordPiece's switches: names in tokenizer_config.json, and in a normalizer of tokenizer.json."""
 
 
 def read_wordpiece(folder: Folder) -> WordPieceTable:
-    """Read what the file says; an empty record where there is none.
-
-    Raises:
-        VocabularyError: no WordPiece, or one that does anything else to texts than BERT's.
-    """
+    """Read what the file says of a WordPiece like BERT's; an empty record where there is none."""
     table = read_table(folder)
     if not table:
         return WordPieceTable()
     with reading(folder / TOKENIZER_FILE, "it says things as transformers does not"):
-        model, (normalizer, small) = table["model"], wordpiece_normalizer(table, PREFIX)
+        model, (normalizer, lowercased) = table["model"], wordpiece_normalizer(table, PREFIX)
         unk, longest = model.get("unk_token"), model.get("max_input_chars_per_word", LONGEST_WORD)
         if "unk_token" in model and not isinstance(unk, str):
             raise VocabularyError(f"unk_token is {brief(unk)}, not a text")
@@ -249,7 +221,7 @@ def read_wordpiece(folder: Folder) -> WordPieceTable:
             names=_pieces_by_id(model["vocab"]),
             unk=unk,
             switches=switches(normalizer, SWITCHES.values()),
-            small=small,
+            lowercased=lowercased,
             longest_word=longest,
             clean_up=(table.get("decoder") or {}).get("cleanup", True) is not False,
         )
@@ -257,9 +229,6 @@ def read_wordpiece(folder: Folder) -> WordPieceTable:
 
 def switches(source: Mapping[str, Any], names: Iterable[str]) -> dict[str, bool | None]:
     """Return what a table says under names in the order of `SWITCHES`, by its names.
-
-    Raises:
-        VocabularyError: neither true, false nor null.
 
     Example:
         >>> switches({"lowercase": False}, SWITCHES.values())
@@ -274,15 +243,12 @@ def switches(source: Mapping[str, Any], names: Iterable[str]) -> dict[str, bool 
     return found
 
 
-def unsaid(folder: Folder, name: str, value: object, kind: str, usual: object) -> VocabularyError:
-    """Make the error of a setting that tokenizer.json alone says, and a class does not read there.
+def unread_setting(
+    folder: Folder, name: str, value: object, kind: str, usual: object
+) -> VocabularyError:
+    """Return the error for a setting that only tokenizer.json has, where a class does not look.
 
-    Args:
-        folder: of the tokenizer.
-        name: of the setting in tokenizer_config.json, which does not have it.
-        value: that tokenizer.json has.
-        kind: the class.
-        usual: value that the class takes.
+    The class takes its `usual` value if tokenizer_config.json does not say it.
     """
     said, other = json.dumps(value), json.dumps(usual)
     return VocabularyError(
@@ -324,18 +290,11 @@ class UnigramTable:
 def read_unigram(
     folder: Folder, controls: set[str], *, by_class: bool, cut_commas: bool
 ) -> UnigramTable:
-    """Make a model of the file's vocabulary, whose order stays, and its character map.
+    """Read the file's unigram model, whose order stays, and what it does to texts before.
 
-    Args:
-        folder: holds the file.
-        controls: names that no text may write.
-        by_class: transformers' class of a family cuts the words, whatever the file says.
-        cut_commas: the engine cuts pieces like `▁9,` again, which get back what they lost on
-            writing.
-
-    Raises:
-        VocabularyError: no unigram model, or one whose texts are changed or cut in another way than
-            SentencePiece does: the message says which part.
+    No text may write the names in `controls`. By class, transformers cuts the words whatever the
+    file says. With `cut_commas` the engine cuts pieces like `▁9,` again, which get back what they
+    lost on writing. What changes or cuts texts in another way than SentencePiece is refused.
     """
     table = read_table(folder)
     with reading(folder / TOKENIZER_FILE, "it holds no unigram model"):
@@ -388,10 +347,7 @@ def write_byte_level(
 ) -> bytes:
     """Write the file of a byte-level BPE, as transformers writes that of a RobertaTokenizer.
 
-    Args:
-        ids: of each printable piece or symbol.
-        merges: the two printable parts of each, earliest first.
-        add_prefix_space: whether a text is read with a space before it.
+    Pieces and the parts of merges, earliest first, are printable.
     """
     specials = {name: ids[name] for name in (*SPECIALS, MASK) if name in ids}
     bytes_to_text = {
@@ -431,13 +387,7 @@ def write_byte_level(
 
 
 def write_wordpiece(ids: Mapping[str, int], rules: Rules, specials: Specials) -> bytes:
-    """Write the file of a WordPiece.
-
-    Args:
-        ids: of each piece or symbol.
-        rules: how texts are cut.
-        specials: all among the pieces.
-    """
+    """Write the file of a WordPiece."""
     return _written(
         indent=1,
         added_tokens=[
@@ -464,13 +414,7 @@ def write_wordpiece(ids: Mapping[str, int], rules: Rules, specials: Specials) ->
 
 
 def write_unigram(model: SentencePieceModel, family: Family, rows: Sequence[int | str]) -> bytes:
-    """Write the file of a unigram model.
-
-    Args:
-        model: gives texts, scores and the character map.
-        family: how texts are cleaned and sentences joined.
-        rows: what each of the model's ids is: a piece's number, or a symbol that is no piece.
-    """
+    """Write the file of a unigram model, whose ids have the pieces or symbols in `rows`."""
     names = [row if isinstance(row, str) else model.texts[row] for row in rows]
     unknown = model.texts[model.unknown]
     special = {family.bos, family.eos, family.pad, family.mask, unknown, *family.first}

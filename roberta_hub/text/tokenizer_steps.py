@@ -27,8 +27,8 @@ PARTS = (
     "decoder",
     "model",
 )
-"""Of the file. `truncation` and `padding` are the state of whoever saved it: transformers sets both
-for each call."""
+"""Keys of the file. `truncation` and `padding` are the state in which it was saved: transformers
+sets both for each call."""
 _MODELS = {
     "BPE": {
         "dropout",
@@ -43,7 +43,7 @@ _MODELS = {
     "WordPiece": {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word"},
     "Unigram": {"unk_id", "byte_fallback"},
 }
-"""Settings of each kind of model, beside its type and vocabulary."""
+"""Settings of each kind of model, without its type and vocabulary."""
 _STEPS = {
     "BertNormalizer": {"clean_text", "handle_chinese_chars", "strip_accents", "lowercase"},
     "ByteLevel": {"add_prefix_space", "trim_offsets", "use_regex"},
@@ -63,13 +63,7 @@ _RUNS = {"Regex": " {2,}"}
 
 
 def refused(name: str, value: object, reads: str) -> VocabularyError:
-    """Make the error of a setting that is not done here.
-
-    Args:
-        name: of the setting, as the file spells it.
-        value: that it has.
-        reads: says what is done.
-    """
+    """Return the error for a setting that is not supported; `reads` says what is."""
     return VocabularyError(
         f"{name} is {brief(value)}; this version reads {reads}, and would give other ids",
         remedy=_OTHERWISE,
@@ -77,14 +71,7 @@ def refused(name: str, value: object, reads: str) -> VocabularyError:
 
 
 def at_odds(name: str, value: object, kind: str, own: object) -> VocabularyError:
-    """Make the error of a setting that a class of transformers does not read.
-
-    Args:
-        name: of the setting.
-        value: that it has in tokenizer.json.
-        kind: the class.
-        own: value that the class has instead.
-    """
+    """Return the error for a setting that a class of transformers does not read; it has `own`."""
     return VocabularyError(
         f"{name} is {brief(value)}, and {kind}, the class of this tokenizer, has {brief(own)} "
         "whatever the file says: one of the two gives other ids than in training",
@@ -96,31 +83,23 @@ def at_odds(name: str, value: object, kind: str, own: object) -> VocabularyError
 
 
 def check_parts(table: Mapping[str, Any]) -> None:
-    """Refuse a version or a part that is not known.
-
-    Raises:
-        VocabularyError: names it.
-    """
+    """Refuse a version or a part that is not known."""
     if (version := table.get("version", "1.0")) != "1.0":
         raise refused("version", version, "'1.0'")
     _known(table, set(PARTS), "the file")
 
 
 def check_model(model: Mapping[str, Any], kind: str) -> None:
-    """Refuse a model of another kind, or one with a setting that is not known.
-
-    Raises:
-        VocabularyError: names it.
-    """
+    """Refuse a model of another kind, or one with a setting that is not known."""
     if (named := model.get("type", kind)) != kind:
         raise refused("model", named, repr(kind))
     _known(model, {"type", "vocab", *_MODELS[kind]}, "its model")
 
 
 def _known(part: Mapping[str, Any], known: set[str], where: str) -> None:
-    if odd := sorted(part.keys() - known):
+    if new := sorted(part.keys() - known):
         raise VocabularyError(
-            f"{where} has {brief(odd[0])}, which this version does not know and which could change "
+            f"{where} has {brief(new[0])}, which this version does not know and which could change "
             f"ids; it knows {', '.join(sorted(known))}",
             remedy=_OTHERWISE,
         )
@@ -128,9 +107,6 @@ def _known(part: Mapping[str, Any], known: set[str], where: str) -> None:
 
 def steps(part: Any) -> list[Mapping[str, Any]]:
     """Return the steps of a part, in order, out of its sequences; None: it has none.
-
-    Raises:
-        VocabularyError: a step has a setting that is not known.
 
     Example:
         >>> steps({"type": "Sequence", "normalizers": [{"type": "NFC"}]})
@@ -170,14 +146,7 @@ def only(part: Any) -> Mapping[str, Any]:
 
 
 def check_byte_level(table: Mapping[str, Any]) -> None:
-    """Refuse a BPE that cuts words in another way than GPT-2's.
-
-    Args:
-        table: the file.
-
-    Raises:
-        VocabularyError: names the setting.
-    """
+    """Refuse a BPE that cuts words in another way than GPT-2's."""
     model = table["model"]
     check_parts(table)
     check_model(model, "BPE")
@@ -194,11 +163,7 @@ def check_byte_level(table: Mapping[str, Any]) -> None:
 
 
 def byte_level_prefix(table: Mapping[str, Any]) -> Any:
-    """Refuse steps other than GPT-2's, and return what the file says of `add_prefix_space`.
-
-    Raises:
-        VocabularyError: the file changes or cuts texts in another way; it says in which.
-    """
+    """Refuse steps other than GPT-2's, and return what the file says of `add_prefix_space`."""
     if found := steps(table.get("normalizer")):
         raise refused("normalizer", found[0].get("type"), "texts as they are")
     cutter = only(table.get("pre_tokenizer"))
@@ -213,25 +178,17 @@ def byte_level_prefix(table: Mapping[str, Any]) -> Any:
 
 
 def wordpiece_normalizer(table: Mapping[str, Any], prefix: str) -> tuple[Mapping[str, Any], bool]:
-    """Refuse anything but BERT's steps, and return its normalizer.
+    """Return BertNormalizer's settings, and whether a Lowercase comes before it.
 
-    Args:
-        table: the file.
-        prefix: before a piece that goes on with a word.
-
-    Returns:
-        (BertNormalizer's settings, whether Lowercase stands before it, where sentence-transformers
-            puts it).
-
-    Raises:
-        VocabularyError: names what is done otherwise.
+    sentence-transformers puts it there. Other steps, and a continuing prefix other than `prefix`,
+    are refused.
     """
     check_parts(table)
     model = table["model"]
     check_model(model, "WordPiece")
     found = steps(table.get("normalizer"))
-    small = len(found) == 2 and found[0].get("type") == "Lowercase"
-    normalizer = found[1] if small else only(table.get("normalizer"))
+    lowercased = len(found) == 2 and found[0].get("type") == "Lowercase"
+    normalizer = found[1] if lowercased else only(table.get("normalizer"))
     cutter = only(table.get("pre_tokenizer"))
     for name, value, wanted in (
         ("normalizer", normalizer.get("type"), "BertNormalizer"),
@@ -241,7 +198,7 @@ def wordpiece_normalizer(table: Mapping[str, Any], prefix: str) -> tuple[Mapping
     ):
         if value != wanted:
             raise refused(name, value, repr(wanted))
-    return normalizer, small
+    return normalizer, lowercased
 
 
 # ---- SentencePiece's unigram ----
@@ -252,7 +209,7 @@ class UnigramSteps:
     """What happens to a text before a unigram model cuts it."""
 
     character_map: bytes
-    """Of SentencePiece; empty: none."""
+    """SentencePiece's `precompiled_charsmap`; empty: none."""
     cleaning: Cleaning | None
     """What happens before that."""
     white_space: bool
@@ -262,23 +219,19 @@ class UnigramSteps:
 def unigram_steps(table: Mapping[str, Any], *, by_class: bool) -> UnigramSteps:
     """Read the normalizer and the pre_tokenizer, in the shapes that transformers writes.
 
-    Args:
-        table: the file.
-        by_class: transformers' class of a family cuts the words, whatever the file says.
-
-    Raises:
-        VocabularyError: a text would be changed or cut in another way than SentencePiece does.
+    By class, transformers cuts the words whatever the file says. What changes or cuts texts in
+    another way than SentencePiece is refused.
     """
     check_parts(table)
     blob, cleaning, ends = _unigram_normalizer(steps(table.get("normalizer")))
     cutters = steps(table.get("pre_tokenizer"))
     kinds = [str(step.get("type")) for step in cutters]
     if kinds not in (["WhitespaceSplit", "Metaspace"], ["Metaspace"]):
-        odd = next((k for k in kinds if k not in ("WhitespaceSplit", "Metaspace")), None)
-        if odd is not None:
+        other = next((k for k in kinds if k not in ("WhitespaceSplit", "Metaspace")), None)
+        if other is not None:
             raise VocabularyError(
-                f"its pre_tokenizer has a part {brief(odd)}, which is not done here, so texts would"
-                " get other ids",
+                f"its pre_tokenizer has a part {brief(other)}, which is not done here, so texts "
+                "would get other ids",
                 remedy=_OTHERWISE,
             )
         raise refused("pre_tokenizer", kinds, "WhitespaceSplit and Metaspace")
@@ -306,8 +259,8 @@ def unigram_steps(table: Mapping[str, Any], *, by_class: bool) -> UnigramSteps:
 def _unigram_normalizer(found: Sequence[Mapping[str, Any]]) -> tuple[bytes, Cleaning | None, bool]:
     """Return the character map, the cleaning, and whether blanks in a row and at the end go."""
     rest = [(str(step["type"]), step) for step in found]
-    small = bool(rest) and rest[0][0] == "Lowercase"
-    if small:  # as sentence-transformers puts it, before everything
+    lowercased = bool(rest) and rest[0][0] == "Lowercase"
+    if lowercased:  # as sentence-transformers puts it, before everything
         rest = rest[1:]
     quotes = [step.get("pattern") for kind, step in rest[:2] if kind == "Replace"]
     plain = quotes == list(_QUOTES) and all(step["content"] == '"' for _, step in rest[:2])
@@ -317,7 +270,7 @@ def _unigram_normalizer(found: Sequence[Mapping[str, Any]]) -> tuple[bytes, Clea
     rest = rest[2:] if apart else rest
     lower = bool(rest) and rest[0][0] == "Lowercase"
     rest = rest[1:] if lower else rest
-    if small and (apart or plain):  # capitals that NFKD makes would stay there
+    if lowercased and (apart or plain):  # capitals that NFKD makes would stay there
         raise refused("normalizer", "Lowercase before NFKD or quotes", "it after them")
     blob = b""
     if rest and rest[0][0] == "Precompiled":
@@ -341,9 +294,9 @@ def _unigram_normalizer(found: Sequence[Mapping[str, Any]]) -> tuple[bytes, Clea
                 remedy=_OTHERWISE,
             )
     cleaning = None
-    if plain or apart or lower or small:
+    if plain or apart or lower or lowercased:
         cleaning = Cleaning(
-            do_lower_case=lower or small,
+            do_lower_case=lower or lowercased,
             keep_accents=not apart,
             plain_quotes=plain,
             cut_commas=False,
@@ -361,17 +314,13 @@ class Joining:
     single: list[tuple[str, int]]
     """(word, segment) of one sentence."""
     pair: list[tuple[str, int]]
-    """Of two."""
+    """The words and sentences of a pair."""
     ids: Mapping[str, Sequence[int]]
-    """Of the special words."""
+    """Ids of the special words."""
 
 
 def joining(part: Any) -> Joining | None:
-    """Read a post_processor; None: there is none.
-
-    Raises:
-        VocabularyError: one that makes no sequences as this package does.
-    """
+    """Read a post_processor; None: there is none."""
     found = [step for step in _flat(part) if step["type"] != "ByteLevel"] or _flat(part)
     if not found:
         return None
@@ -408,16 +357,8 @@ def separators(
 ) -> int:
     """Return how many separators the post_processor puts between two sentences.
 
-    Args:
-        table: the file; empty: there is none.
-        begin: word and id of what begins a sequence.
-        end: of what ends a sentence.
-        kind: transformers' class, which joins sentences itself; None: the file says how.
-        own: how many the class has.
-
-    Raises:
-        VocabularyError: sentences are joined in another way than by separators, or the file and
-            the class do not agree.
+    The arguments are those of `tokenizer_json.read_separators`; a file and a class that do not
+    agree are refused.
     """
     if not table:
         return own
@@ -426,7 +367,7 @@ def separators(
         if kind is None:
             raise refused("post_processor", None, f"one that puts {begin[0]} and {end[0]} around")
         return own
-    count = len(found.pair) - 4  # beside the first word, both sentences and the last one
+    count = len(found.pair) - 4  # without the first word, both sentences and the last one
     order = [begin[0], "A", *[end[0]] * count, "B", end[0]]
     wrong = [word for word, number in (begin, end) if found.ids.get(word) != [number]]
     words = [word for word, _ in found.pair]

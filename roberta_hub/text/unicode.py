@@ -50,7 +50,7 @@ class UnicodeTables:
     punctuation: Ranges
     marks: Ranges
     order: dict[str, int]
-    """Of each combining character."""
+    """The combining class of each combining character."""
     lower: dict[str, str]
     decomposed: dict[str, str]
     accents: Ranges
@@ -60,10 +60,7 @@ class UnicodeTables:
 
 @functools.lru_cache(maxsize=1)
 def unicode_tables() -> UnicodeTables:
-    """Read the tables, once.
-
-    Raises:
-        VocabularyError: the file is not the one this version was released with.
+    """Read the tables, once; another file than this version's is refused.
 
     Example:
         >>> tables = unicode_tables()
@@ -208,7 +205,7 @@ def decomposed(character: str) -> str:
 
 
 def lowered(character: str) -> str:
-    """Return a character's small letter, whatever its neighbours are.
+    """Lower-case a character, whatever its neighbours are.
 
     Example:
         >>> lowered("Σ"), lowered("ß")

@@ -85,20 +85,21 @@ class SentencePiece:
         self.size = len(model.texts)
         """One more than the largest number."""
         named = (NORMAL, USER_DEFINED, UNUSED, BYTE)
-        self._symbols = {
+        self.symbols = {
             text: number
             for number, (text, kind) in enumerate(zip(model.texts, model.kinds, strict=True))
             if kind in named
         }
+        """The number of each piece by its text; control pieces are none."""
         self._unknown = model.unknown
-        self._bytes = frozenset(text for text, n in self._symbols.items() if model.kinds[n] == BYTE)
+        self._bytes = frozenset(text for text, n in self.symbols.items() if model.kinds[n] == BYTE)
         self._white = self.unmapped_space() if family.white_space else ""
         self._parts_at_marks = family.white_space and self._keeps_marks
         self._plain = family.cleaning is None and not self._white and not self._parts_at_marks
         self._cut_again: dict[int, list[tuple[int, int]]] = {}
         if family.cleaning is not None and family.cleaning.cut_commas:
             cut = partial(self._library.encode, out_type=str)
-            self._cut_again = commas(model.texts, self._symbols, self._unknown, cut)
+            self._cut_again = commas(model.texts, self.symbols, self._unknown, cut)
 
     def unmapped_space(self) -> str:
         """Return the white space that the file's character map leaves as it is."""
@@ -143,7 +144,7 @@ class SentencePiece:
 
     def _numbers(self, read: str) -> list[int]:
         """Numbers of a text that is read, before pieces are cut again."""
-        mark = self._symbols.get(SPACE_SYMBOL, self._unknown)
+        mark = self.symbols.get(SPACE_SYMBOL, self._unknown)
         numbers: list[int] = []
         for _, part in self._between_marks(read):
             numbers += [mark] if part is None else self._library.encode(part)
@@ -154,11 +155,6 @@ class SentencePiece:
 
     def __deepcopy__(self, memo: object) -> SentencePiece:
         return self  # nothing in it changes
-
-    @property
-    def symbols(self) -> Mapping[str, int]:
-        """The number of each piece by its text; control pieces are none."""
-        return self._symbols
 
     @property
     def batch_encoder(self) -> ListBatch:
@@ -254,9 +250,7 @@ class SentencePiece:
     def _spans_of(self, read: str, origin: Sequence[int]) -> list[tuple[int, int]]:
         """Return the spans of a part that the library reads.
 
-        Args:
-            read: the part.
-            origin: where each of its characters begins in the text, and where it ends.
+        `origin` is where each of its characters begins in the text, and where the last one ends.
         """
         normal, starts = self._library.normalize(read, with_offsets=True)
         starts = [origin[start] for start in starts]
@@ -385,7 +379,7 @@ class SentencePiece:
         """Return the text of pieces separated by spaces; names that are no pieces stay."""
         if not isinstance(x, str):
             raise InputTypeError(f"decode takes a str of pieces, not {type(x).__name__}")
-        known = self._symbols
+        known = self.symbols
         return self.join(
             self.surface(known[word]) if word in known else word.encode(errors="replace")
             for word in x.split(" ")

@@ -84,16 +84,9 @@ def commas(
 ) -> dict[int, list[tuple[int, int]]]:
     """Cut pieces that end in a digit and a comma again, without the comma.
 
-    `▁9,` becomes `▁9` and `,`, so that a number is the same with and without a comma after it.
-
-    Args:
-        texts: every piece.
-        numbers: of each piece that is text.
-        unknown: the number of a piece that is not there.
-        encode: cuts a text into pieces.
-
-    Returns:
-        (number, length in characters) of the parts, by the number of the piece.
+    `▁9,` becomes `▁9` and `,`, so that a number is the same with and without a comma after it. The
+    result has (number, length in characters) of the parts, by the number of the piece; a part that
+    is no piece has the number `unknown`.
     """
     found = {}
     for text in texts:

@@ -32,7 +32,7 @@ from roberta_hub.text.tokenizer_json import (
     read_separators,
     read_unigram,
     reading,
-    unsaid,
+    unread_setting,
 )
 from roberta_hub.text.tokenizer_steps import at_odds
 from roberta_hub.text.unigram import SentencePiece
@@ -63,15 +63,10 @@ _OURS = ("remove_space", "plain_quotes", "cut_commas")
 def read(
     folder: Folder, model_type: str | None = None
 ) -> tuple[SubwordTokenizer, Dictionary, SequenceLayout]:
-    """Read the engine, the dictionary and the layout of a Hugging Face directory.
+    """Read engine, dictionary and layout of a Hugging Face directory with SentencePiece's pieces.
 
-    Args:
-        folder: holds a `.model` file, or a tokenizer.json with a unigram model.
-        model_type: of the model, where the directory does not say whose rows they are.
-
-    Raises:
-        VocabularyError: a file is damaged or false, or its pieces are not those of a family.
-        MissingExtraError: SentencePiece's library is missing.
+    tokenizer.json counts before a `.model` file. `model_type` tells whose rows they are, where the
+    directory does not.
     """
     settings = folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError)
     kind = class_of(folder, CLASSES)
@@ -114,9 +109,9 @@ def _check_blanks(engine: SentencePiece) -> None:
 
     Such white space stays inside a text and goes at its end, and a copy would part words there.
     """
-    if odd := engine.unmapped_space().replace("\x85", ""):
+    if left := engine.unmapped_space().replace("\x85", ""):
         raise VocabularyError(
-            f"its pre_tokenizer is Metaspace alone, and its character map leaves {brief(odd)} as "
+            f"its pre_tokenizer is Metaspace alone, and its character map leaves {brief(left)} as "
             "they are, unknown characters within a text; this version reads them as blanks, and "
             "would give other ids; put WhitespaceSplit before Metaspace, and train so"
         )
@@ -164,7 +159,7 @@ def _of_table(
         for name in _CLEANING:
             value, usual = getattr(cleaning, name), getattr(ALBERT.cleaning, name)
             if name not in settings and value is not usual:
-                raise unsaid(folder, name, value, kind, usual)
+                raise unread_setting(folder, name, value, kind, usual)
     if "[CLS]" in texts or quotes:
         return model, changed(ALBERT, unk=unk)
     for family in (CAMEMBERT, XLM_R):

@@ -9,6 +9,7 @@ from itertools import chain
 from roberta_hub.errors import VocabularyError
 from roberta_hub.text.added_token import AddedToken, AddedTokenSearch
 from roberta_hub.text.characters import check_text
+from roberta_hub.text.lowercase import Lowercased, piece_table
 from roberta_hub.text.pieces import ListBatch, NormalizedText, SubwordTokenizer
 from roberta_hub.text.tokenizer_json import TOKENIZER_FILE
 from roberta_hub.text.wordpiece import WordPiece
@@ -38,12 +39,15 @@ class WithAddedTokens:
 
     def __init__(self, base: SubwordTokenizer, added: Mapping[str, AddedToken]) -> None:
         self.base, self.added = base, dict(added)
-        self._names = {number: symbol for symbol, number in base.symbols.items()}
+        self._table = table = piece_table(base)
+        self.join, self.decode, self.word_surface = table.join, table.decode, table.word_surface
+        self.fairseq_files = table.fairseq_files  # whose reader takes the tokens for plain text
+        self._names = {number: symbol for symbol, number in table.symbols.items()}
         self._tokens: dict[int, AddedToken] = {}
         self._texts: dict[int, str] = {}
-        self.size = base.size
+        self.size = table.size
         for symbol, token in self.added.items():
-            number = base.symbols.get(symbol, self.size)
+            number = table.symbols.get(symbol, self.size)
             self.size = max(self.size, number + 1)
             self._names[number] = symbol
             self._tokens[number] = token
@@ -84,7 +88,7 @@ class WithAddedTokens:
     def settings(self) -> Mapping[str, object]:
         """Settings of `base`, and the special ones among the tokens."""
         special = [token.word for token in self.added.values() if token.special]
-        known = self.base.settings
+        known = self._table.settings
         others = known.get("extra_special_tokens", [])
         words = [*(others if isinstance(others, list) else []), *special]
         return {**known, "extra_special_tokens": words} if words else known
@@ -153,43 +157,31 @@ class WithAddedTokens:
     def piece(self, number: int) -> str:
         """Piece as the files write it; a token is itself."""
         token = self._tokens.get(number)
-        return self.base.piece(number) if token is None else token.word
+        return self._table.piece(number) if token is None else token.word
 
     def surface(self, number: int) -> bytes:
         """Text of a piece; of a token what is searched for, as transformers' `decode` has it."""
         text = self._texts.get(number)
-        return self.base.surface(number) if text is None else self.base.word_surface(text)
-
-    def word_surface(self, word: str) -> bytes:
-        """Text that a whole word adds."""
-        return self.base.word_surface(word)
+        return self._table.surface(number) if text is None else self.word_surface(text)
 
     def is_text(self, number: int) -> bool:
         """Whether `encode_ids` can return this number."""
-        return number in self._tokens or self.base.is_text(number)
+        return number in self._tokens or self._table.is_text(number)
 
     def begins_word(self, number: int) -> bool:
         """Whether the piece begins a word; each token is one."""
-        return number in self._tokens or self.base.begins_word(number)
-
-    def join(self, surfaces: Iterable[bytes]) -> str:
-        """Join surfaces to a text."""
-        return self.base.join(surfaces)
+        return number in self._tokens or self._table.begins_word(number)
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """Files of `base` with the tokens; those at the end are in no vocabulary of pieces.
-
-        Raises:
-            CheckpointError: the files cannot express the rows.
-        """
+        """Files of `base` with the tokens; those at the end are in no vocabulary of pieces."""
         end = len(rows)
-        while end and isinstance(last := rows[end - 1], int) and last >= self.base.size:
+        while end and isinstance(last := rows[end - 1], int) and last >= self._table.size:
             end -= 1
         names = [
-            self.piece(row) if isinstance(row, int) and row >= self.base.size else row
+            self.piece(row) if isinstance(row, int) and row >= self._table.size else row
             for row in rows[:end]
         ]
-        files = self.base.files(names)
+        files = self._table.files(names)
         if TOKENIZER_FILE in files:
             table = json.loads(files[TOKENIZER_FILE])
             listed = {entry["id"]: entry for entry in table["added_tokens"]}
@@ -199,24 +191,12 @@ class WithAddedTokens:
         return files
 
     def entries(self, rows: Sequence[int | str]) -> dict[int, dict[str, object]]:
-        """What transformers' files say of each token, by its id.
-
-        Args:
-            rows: for each id of the model a piece number, or a symbol that is not a piece.
-        """
+        """What transformers' files say of each token, by its id."""
         return {
             i: self._tokens[row].entry
             for i, row in enumerate(rows)
             if isinstance(row, int) and row in self._tokens
         }
-
-    def fairseq_files(self) -> dict[str, bytes]:
-        """Files of `base`; fairseq's own reads the tokens as letters.
-
-        Raises:
-            CheckpointError: fairseq has no such tokenizer.
-        """
-        return self.base.fairseq_files()
 
     def encode(self, x: str, /) -> str:
         """Encode a text as symbols separated by spaces."""
@@ -224,13 +204,9 @@ class WithAddedTokens:
         found = (self.base.encode(p.text) if n is None else self._names[n] for n, p in parts)
         return " ".join(filter(None, found))
 
-    def decode(self, x: str, /) -> str:
-        """Decode symbols separated by spaces; unknown symbols are kept."""
-        return self.base.decode(x)
-
     def is_beginning_of_word(self, x: str, /) -> bool:
         """Whether a symbol begins a word; each token does."""
-        return x in self.added or self.base.is_beginning_of_word(x)
+        return x in self.added or self._table.is_beginning_of_word(x)
 
 
 def added_symbol(word: str) -> str:
@@ -243,8 +219,8 @@ def added_symbol(word: str) -> str:
         ['[E1]', '<added:2024>']
     """
     plain = word.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    odd = word.isdecimal() or word.startswith("▁") or word != word.rstrip() or "\n" in word
-    return f"<added:{plain}>" if odd or "\r" in word else word
+    unsafe = word.isdecimal() or word.startswith("▁") or word != word.rstrip() or "\n" in word
+    return f"<added:{plain}>" if unsafe or "\r" in word else word
 
 
 def add_to(tokenizer: SubwordTokenizer, tokens: Iterable[AddedToken]) -> WithAddedTokens:
@@ -258,7 +234,8 @@ def add_to(tokenizer: SubwordTokenizer, tokens: Iterable[AddedToken]) -> WithAdd
     """
     known = tokenizer.added if isinstance(tokenizer, WithAddedTokens) else {}
     base = without_added(tokenizer)
-    pieces = {base.piece(number): symbol for symbol, number in base.symbols.items()}
+    table = piece_table(base)
+    pieces = {table.piece(number): symbol for symbol, number in table.symbols.items()}
     itself = isinstance(base, WordPiece)  # whose dictionary no dict.txt has to hold
     more = {
         pieces.get(token.word) or (token.word if itself else added_symbol(token.word)): token
@@ -281,3 +258,20 @@ def with_tokens(tokenizer: SubwordTokenizer, added: Mapping[str, AddedToken]) ->
         True
     """
     return WithAddedTokens(tokenizer, added) if added else tokenizer
+
+
+def in_lowercase(tokenizer: SubwordTokenizer) -> SubwordTokenizer:
+    """Return a tokenizer that reads lower case between added tokens.
+
+    It is what sentence-transformers 6 makes of `do_lower_case`. A token that is normalized is found
+    whatever its letters are, another one as it is written.
+
+    Example:
+        >>> from roberta_hub.text.bpe import GPT2BPE
+        >>> added = {"[E1]": AddedToken("[E1]", normalized=False), "Foo": AddedToken("Foo")}
+        >>> lowered = in_lowercase(WithAddedTokens(GPT2BPE.shipped(), added))
+        >>> lowered.encode("[E1]FOO [e1]")
+        '[E1] Foo 685 68 16 60'
+    """
+    added = tokenizer.added if isinstance(tokenizer, WithAddedTokens) else {}
+    return with_tokens(Lowercased(without_added(tokenizer)), added)

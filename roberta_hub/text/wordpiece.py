@@ -30,10 +30,7 @@ _TIGHT = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
 
 
 class WordCache(dict[str, list[int]]):
-    """Cache of the pieces of chunks, filled on lookup and cleared when full.
-
-    Args:
-        cut: tells the pieces of a chunk.
+    """Cache of the pieces of chunks, filled by `cut` on lookup and cleared when full.
 
     Example:
         >>> WordCache(lambda chunk: [len(chunk)])["a-b"]
@@ -58,7 +55,7 @@ class WordPiece:
     """A `SubwordTokenizer` whose numbers are the lines of vocab.txt, which are the model's ids too.
 
     Args:
-        names: the pieces in the order of their ids, special words among them; `##` goes on with a
+        names: the pieces in the order of their ids, special words among them; `##` continues a
             word.
         rules: how texts are cut; None: as BERT's uncased models do.
         specials: names of the special words, which no text can write; None: BERT's.
@@ -74,6 +71,9 @@ class WordPiece:
         ([5, 6, 7], '[ [UNK] [UNK] un ##able')
     """
 
+    batch_encoder: JoinedBatch | None = None
+    """None: a list is cut text by text, which costs next to nothing."""
+
     def __init__(
         self,
         names: Sequence[str],
@@ -88,12 +88,13 @@ class WordPiece:
         self.tokenizer_class = tokenizer_class
         self.size = len(self.names)
         """How many pieces there are."""
-        self._numbers = {name: i for i, name in enumerate(self.names)}
+        self.symbols = {name: i for i, name in enumerate(self.names)}
+        """Each piece by its name in vocab.txt."""
         control = set(self.specials.names)
-        if missing := control - self._numbers.keys():
+        if missing := control - self.symbols.keys():
             raise VocabularyError(f"the vocabulary lacks its special word {min(missing)!r}")
-        self._unknown = self._numbers[self.specials.unk]
-        self._first = {name: i for name, i in self._numbers.items() if name not in control}
+        self._unknown = self.symbols[self.specials.unk]
+        self._first = {name: i for name, i in self.symbols.items() if name not in control}
         self._next = {
             name.removeprefix(PREFIX): i
             for name, i in self._first.items()
@@ -104,16 +105,6 @@ class WordPiece:
         rules = self.rules
         self._fold = Fold(lower=rules.lower, strip=rules.strip, chinese=rules.chinese)
         self._chunks = WordCache(self._cut)
-
-    @property
-    def symbols(self) -> Mapping[str, int]:
-        """Each piece by its name in vocab.txt."""
-        return self._numbers
-
-    @property
-    def batch_encoder(self) -> JoinedBatch | None:
-        """None: a list is cut text by text, which costs next to nothing."""
-        return None
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -159,10 +150,10 @@ class WordPiece:
     def _cut(self, chunk: str) -> list[int]:
         """Cut what has no white space inside."""
         if chunk.isascii() and chunk.isprintable():  # what `Fold.words` gives too, but slower
-            small = chunk.lower() if self.rules.lower else chunk
-            if small.isalnum():
-                return self._cut_word(small)
-            words = _ASCII_WORD.findall(small)
+            lowered = chunk.lower() if self.rules.lower else chunk
+            if lowered.isalnum():
+                return self._cut_word(lowered)
+            words = _ASCII_WORD.findall(lowered)
         else:
             words = self._fold.words(chunk)
         return [number for word in words for number in self._cut_word(word)]
@@ -326,7 +317,7 @@ class WordPiece:
         """
         if not isinstance(x, str):
             raise InputTypeError(f"decode takes a str of pieces, not {type(x).__name__}")
-        numbers = self._numbers
+        numbers = self.symbols
         return self.join(
             self.surface(numbers[name]) if name in numbers else f" {name}".encode()
             for name in x.split(" ")

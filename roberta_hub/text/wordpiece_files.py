@@ -32,7 +32,7 @@ from roberta_hub.text.tokenizer_json import (
     read_wordpiece,
     reading,
     switches,
-    unsaid,
+    unread_setting,
 )
 from roberta_hub.text.tokenizer_steps import at_odds
 from roberta_hub.text.with_added import with_tokens
@@ -49,10 +49,10 @@ from roberta_hub.text.wordpiece_rules import (
 VOCABULARY_FILE = "vocab.txt"
 CLASSES = ("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer")
 """transformers' classes that read it."""
-_UNSAID = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 """What these classes do where tokenizer_config.json is silent, whatever tokenizer.json has."""
 _ROLES = {"bos": "cls", "eos": "sep", "pad": "pad", "unk": "unk", "mask": "mask"}
-"""Of special words: our names, and Hugging Face's before `_token`."""
+"""Roles of special words: our names, and Hugging Face's before `_token`."""
 _UNREAD: dict[str, tuple[object, ...]] = {
     "word_tokenizer_type": ("basic", None),
     "subword_tokenizer_type": ("wordpiece", None),
@@ -65,17 +65,9 @@ _UNREAD: dict[str, tuple[object, ...]] = {
 
 
 def read(folder: Folder) -> tuple[SubwordTokenizer, Dictionary, SequenceLayout]:
-    """Read the engine, the dictionary and the layout of a Hugging Face directory.
+    """Read engine, dictionary and layout of a Hugging Face directory with a WordPiece.
 
-    Args:
-        folder: holds `vocab.txt` or `tokenizer.json`.
-
-    Returns:
-        (tokenizer, dictionary, layout).
-
-    Raises:
-        VocabularyError: a file is damaged, contradicts another, or asks for what WordPiece as BERT
-            has it does not do.
+    It does what BERT's does; settings that ask for anything else are refused.
     """
     settings, table = (
         folder.optional(TOKENIZER_CONFIG_FILE, VocabularyError),
@@ -104,9 +96,6 @@ def read_vocabulary(path: Path) -> list[str]:
     r"""Read the pieces of a vocab.txt, one a line; a line ends at "\n" and at nothing else.
 
     A byte order mark before the first piece, which editors write, is no part of it.
-
-    Raises:
-        VocabularyError: not UTF-8, or a line that cannot be a piece; the message names the line.
     """
     data = read_bytes(path, MAX_TABLE_BYTES, VocabularyError, "vocabulary").rstrip(b"\n")
     count = data.count(b"\n") + 1
@@ -182,11 +171,11 @@ def _rules(
         # null means that the file does not say it, but of accents: they go with the capitals.
         own = {k: v for k, v in own.items() if v is not None or k == "strip_accents"}
         if (kind := class_of(folder, CLASSES)) is not None:
-            _check_unsaid(folder, said, own, kind)
+            _check_defaults(folder, said, own, kind)
         said |= own
     lower, accents = said.get("do_lower_case"), said.get("strip_accents")
     lower = _uncased(names, folder) if lower is None else lower
-    if table.small:  # and then, as the normalizer says
+    if table.lowercased:  # and then, as the normalizer says
         accents, lower = lower if accents is None else accents, True
     return Rules(
         lower=lower,
@@ -197,13 +186,13 @@ def _rules(
     )
 
 
-def _check_unsaid(
+def _check_defaults(
     folder: Folder, table: Mapping[str, object], own: Mapping[str, object], kind: str
 ) -> None:
     """Refuse what tokenizer.json alone says, where the class of the tokenizer does otherwise."""
-    for name, usual in _UNSAID.items():
+    for name, usual in _DEFAULTS.items():
         if name in table and name not in own and table[name] is not usual:
-            raise unsaid(folder, name, table[name], kind, usual)
+            raise unread_setting(folder, name, table[name], kind, usual)
 
 
 def _uncased(names: Sequence[str], folder: Folder) -> bool:

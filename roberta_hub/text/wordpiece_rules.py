@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from roberta_hub.errors import VocabularyError
 
 PREFIX = "##"
-"""Before a piece that goes on with a word."""
+"""Prefix of a piece that continues a word."""
 LONGEST_WORD = 100
 """Characters of a word that is cut, in transformers; in Google's code 200."""
 MAX_WORD = 10_000
 """What a file may ask for instead: the time of cutting grows with it."""
 MAX_PIECES = 2_000_000
-"""Of a vocabulary; LaBSE's, the largest known, has 501,153."""
+"""Largest vocabulary; LaBSE's, the largest known, has 501,153."""
 MAX_PIECE = 1_000
 """Characters of a piece."""
 
@@ -31,7 +31,7 @@ class Rules:
     lower: bool = True
     """In lower case: the vocabulary is uncased."""
     strip_accents: bool | None = None
-    """Accents go; None: where letters become small."""
+    """Accents go; None: where texts are read in lower case."""
     chinese: bool = True
     """Each ideograph is a word."""
     longest_word: int = LONGEST_WORD
@@ -65,15 +65,10 @@ class Specials:
 
 
 def check_pieces(names: Sequence[str], where: str, first: int) -> None:
-    """Raise VocabularyError for pieces that vocab.txt cannot express.
+    """Refuse pieces that vocab.txt cannot express.
 
-    Args:
-        names: the pieces in their order.
-        where: begins the message, before the piece's place: "vocab.txt, line ".
-        first: the first piece's place.
-
-    Raises:
-        VocabularyError: says which piece.
+    The message begins with `where`, as "vocab.txt, line ", and the piece's place, counted from
+    `first`.
     """
     seen: dict[str, int] = {}
     for number, name in enumerate(names, start=first):

@@ -21,7 +21,7 @@ from roberta_hub.model.compiled import row_scales
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.text.with_added import WithAddedTokens
+from roberta_hub.text.with_added import without_added
 from roberta_hub.verification.setup import Change, Setup, unchanged
 
 Remake = Callable[[Setup], Setup]
@@ -99,7 +99,7 @@ def text_faults(setup: Setup, *, prompts: bool = True) -> list[Fault]:
         Fault("special tokens", "leaves the last special token out", _trimmed(0, 1)),
         Fault("special tokens", "leaves both special tokens out", _trimmed(1, 1)),
     ]
-    if isinstance(_engine(setup.tokenizer), GPT2BPE):
+    if isinstance(without_added(setup.tokenizer.engine), GPT2BPE):
         said = "merges no pieces: a piece for each byte"
         found.append(Fault("merges", said, lambda own: replace(own, pieces=_unmerged)))
     if setup.tokenizer.layout.separators == 2:
@@ -179,15 +179,10 @@ def _trimmed(front: int, back: int) -> Remake:
 
 def _unmerged(tokenizer: Tokenizer, sentence: str) -> list[int]:
     """Turn a sentence into ids of bytes: what a byte-level BPE without merges does."""
-    engine, known = _engine(tokenizer), tokenizer.ids_of_pieces
+    engine, known = without_added(tokenizer.engine), tokenizer.ids_of_pieces
     assert isinstance(engine, GPT2BPE)
     names = engine.bpe.byte_encoder
     return [known[names[byte]] for byte in sentence.encode()]
-
-
-def _engine(tokenizer: Tokenizer) -> object:
-    engine = tokenizer.engine
-    return engine.base if isinstance(engine, WithAddedTokens) else engine
 
 
 # ---- the model ----

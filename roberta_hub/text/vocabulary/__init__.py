@@ -39,10 +39,7 @@ class Gpt2Vocabulary(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def shipped_vocabulary() -> Gpt2Vocabulary:
-    """Read the shipped merges and RoBERTa's order of the tokens.
-
-    Raises:
-        VocabularyError: the file is not the one this version was released with.
+    """Read the shipped merges and RoBERTa's order of the tokens; another file's digest is refused.
 
     Example:
         >>> vocabulary = shipped_vocabulary()

@@ -110,7 +110,7 @@ def _write_dictionary(folder: Path, tokenizer: Tokenizer) -> None:
     files = {"dict.txt": fairseq_dictionary(tokenizer, len(tokenizer) - 1)}
     if without_added(tokenizer.engine) is not GPT2BPE.shipped():
         with suppress(CheckpointError):  # fairseq has no such pieces; the model has them
-            files |= tokenizer.engine.fairseq_files()
+            files |= tokenizer.piece_table.fairseq_files()
     write_files(folder, files)
 
 

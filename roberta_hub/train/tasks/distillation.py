@@ -80,7 +80,7 @@ class Teacher:
         self.roberta = roberta_of(self.interface)
         self.width = self.roberta.config.embed_dim
         self._student = student
-        surface = student.engine.surface
+        surface = student.piece_table.surface
         # A special symbol is read as a blank between lines; the first one begins the text.
         begins = student.layout.begins
         self._surfaces = [
