@@ -418,13 +418,11 @@ def assemble(
         task,
         model,
         bpe=parts.bpe,
-        labels=checkpoint.labels,
         default_head=checkpoint.default_head,
-        inputs=checkpoint.inputs,
         source=checkpoint.source,
         family=checkpoint.family,
         sentence=checkpoint.sentence,
-        head_settings=checkpoint.head_settings,
+        head_settings=checkpoint.known_heads,
         zero_shot_settings=checkpoint.zero_shot,
     )
     interface.learnt = checkpoint.learnt
