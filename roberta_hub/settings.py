@@ -181,30 +181,18 @@ def _needs(count: int) -> str:
 # ---- heads: the record ----
 
 
-def _fact(
-    check: Callable[..., Any],
-    of: HeadType,
-    *,
-    for_each_label: bool = False,
-    implied: object = None,
-    elsewhere: bool = False,
-) -> dict[str, Any]:
+def _fact(check: Callable[..., Any], of: HeadType, **more: object) -> dict[str, Any]:
     """Describe a fact of a head, which every format then keeps.
 
     Args:
         check: `(head, value)`, or `(head, value, number of labels)` of one `for_each_label`.
         of: the type of head that has it.
-        for_each_label: whether it has a value for each label.
-        implied: what unset means, which no file says.
-        elsewhere: whether files of other libraries hold it, under "roberta_hub_" and its name.
+        more: `for_each_label`: whether it has a value for each label; `implied`: what unset means,
+            which no file says; `elsewhere`: whether files of other libraries hold it, under
+            "roberta_hub_" and its name.
     """
-    return {
-        "check": check,
-        "of": of,
-        "for_each_label": for_each_label,
-        "implied": implied,
-        "elsewhere": elsewhere,
-    }
+    unless_said = {"for_each_label": False, "implied": None, "elsewhere": False}
+    return {"check": check, "of": of, **unless_said, **more}
 
 
 @frozen("dataclasses.replace(head, ...) makes another")

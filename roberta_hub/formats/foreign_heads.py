@@ -1,4 +1,4 @@
-"""Says what formats of other libraries cannot hold of a classification head, or of vectors."""
+"""Says what formats of other libraries hold of a head, and what they cannot; and of vectors."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
+from typing import Any, Generic, TypeVar, get_args
 
 from torch import nn
 
@@ -45,9 +45,6 @@ from roberta_hub.settings import (
 )
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.tokenizer import Text
-
-if TYPE_CHECKING:
-    from typing import Self
 
 Value = TypeVar("Value")
 _GIVE_PAIRS = Remedy(
@@ -228,19 +225,13 @@ _CHECKS: dict[str, Callable[[nn.Module, str, Any], Any]] = {
 """Checks of facts when they are set; others are `_of_any`."""
 
 
-class ByHead(dict[str, Any]):
-    """One fact of each head that has it; an entry that is set is checked, and is the head's.
+class ByHead(dict[str, Any], MutableMapping[str, Any]):
+    """One fact of the heads that have it, by name, when it was asked for.
 
-    What else is set afterwards is seen by the next one: an attribute makes it anew.
+    An entry that is set is checked, and set in the head's record.
     """
 
     def __init__(self, heads: Heads, fact: str) -> None:
-        """List what is known.
-
-        Args:
-            heads: of the model.
-            fact: a field of `Head`.
-        """
         super().__init__(column(heads.known, fact))
         self.heads, self.fact = heads, fact
 
@@ -253,22 +244,9 @@ class ByHead(dict[str, Any]):
         super().__delitem__(head)
         self.heads.note(head, **{self.fact: None})
 
-    def pop(self, head: str, *default: Any) -> Any:
-        """Forget the entry of a head, and return it."""
-        value = self.get(head, *default) if default else self[head]
-        if head in self:
-            del self[head]
-        return value
-
-    def popitem(self) -> tuple[str, Any]:
-        """Forget the last entry, and return it."""
-        head, value = super().popitem()
-        self.heads.note(head, **{self.fact: None})
-        return head, value
-
     # dict's own would not call the methods above.
-    clear, update = MutableMapping.clear, MutableMapping.update
-    setdefault = MutableMapping.setdefault
+    clear, pop, popitem = MutableMapping.clear, MutableMapping.pop, MutableMapping.popitem
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
 
     def __ior__(self, more: Any) -> ByHead:  # type: ignore[override, misc]
         self.update(more)
@@ -279,32 +257,22 @@ class ByHead(dict[str, Any]):
 
 
 class HeadFact(Generic[Value]):
-    """An attribute of an interface: one fact of its heads, by their names."""
+    """An attribute of an interface: one fact of its heads, by name."""
 
     def __init__(self, fact: str) -> None:
-        """Take the name of the fact, a field of `Head`."""
         self.fact = fact
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, roberta: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, roberta: object, owner: type) -> dict[str, Value]: ...
-    def __get__(self, roberta: Any, owner: type) -> Any:
-        return self if roberta is None else ByHead(roberta._heads, self.fact)
+    def __get__(self, roberta: Any, owner: type) -> dict[str, Value]:
+        return {} if roberta is None else ByHead(roberta._heads, self.fact)
 
     def __set__(self, roberta: Any, given: Mapping[str, Value]) -> None:
-        """Set the fact of all heads, once each entry is checked.
-
-        Raises:
-            InputTypeError: no dict.
-            RobertaHubError: an entry cannot be used.
-        """
+        """Set the fact of all heads, once each entry is checked."""
         heads = roberta._heads
-        if isinstance(given, ByHead) and given.heads.known is heads.known:
-            return  # `|=` has set its entries
+        if isinstance(given, ByHead) and given == column(heads.known, self.fact):
+            return  # as `|=` has set them
         if not isinstance(given, Mapping):
             raise InputTypeError(
                 f"{self.name} is a {kind_of(given)}; give a dict with an entry for each head, of "
@@ -317,15 +285,7 @@ class HeadFact(Generic[Value]):
 
 
 def checked_heads(model: nn.Module, known: Mapping[str, Head]) -> dict[str, Head]:
-    """Check what comes with a model; what is known of heads that it lacks is kept as it is.
-
-    Args:
-        model: that has the heads.
-        known: facts by head.
-
-    Raises:
-        RobertaHubError: a fact of a head that is there cannot be used.
-    """
+    """Check what comes with a model; what is known of heads that it lacks is kept as it is."""
     heads = Heads(model, dict(known))
     for head in filter(partial(kind_of_head, model), known):
         given = {fact: getattr(known[head], fact) for fact in _CHECKS}
@@ -378,7 +338,7 @@ class Heads:
         return self.of(head).inputs or ("pair" if entails(labels) else None)
 
     def kind(self, head: str) -> HeadKind | None:
-        """HeadType of a classification head; None: unknown.
+        """Kind of a classification head; None: unknown.
 
         Raises:
             InputError: `roberta.kinds` has an invalid kind.
