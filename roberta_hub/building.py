@@ -19,7 +19,7 @@ from roberta_hub.checkpoint.checkpoint import (
 from roberta_hub.errors import CheckpointError, InputError, Remedy
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.model.skeleton import shapes_only
-from roberta_hub.settings import HeadSettings
+from roberta_hub.settings import column
 
 Model = TypeVar("Model", bound=Roberta)
 
@@ -42,14 +42,14 @@ def build(
         with shapes_only() if empty else nullcontext():
             model = kind(checkpoint.config)
             _add_parts(model, checkpoint)
-            for head, labels in checkpoint.labels.items():
+            for head, labels in column(checkpoint.known_heads, "labels").items():
                 model.register_classification_head(head, len(labels))
         return model
     try:
         with shapes_only():
             model = kind(checkpoint.config)
             for head, (num_classes, inner_dim) in checkpoint.heads().items():
-                known = checkpoint.head_settings.get(head, HeadSettings())
+                known = checkpoint.known(head)
                 model.register_classification_head(
                     head,
                     num_classes,

@@ -9,7 +9,7 @@ import dataclasses
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, UnknownAttributeError, UnknownNameError
@@ -361,8 +361,6 @@ LARGE = RobertaConfig(num_layers=24, embed_dim=1024, ffn_dim=4096, num_heads=16)
 """roberta.large: 355 M parameters."""
 
 
-Inputs = Literal["one", "pair"]
-"""What a head was trained on: single texts, or pairs of them."""
 MAX_HEAD_NAME = 100
 """Characters."""
 _JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))

@@ -104,10 +104,10 @@ def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
     interface = ours if isinstance(ours, RobertaHubInterface) else None
     model = ours.model if isinstance(ours, RobertaHubInterface) else ours
     tokenizer = interface.tokenizer if interface else Tokenizer.shipped()
-    labels = interface.labels if interface else {}
+    known = interface._heads.known if interface else {}
     task = interface and interface.task
     default = interface.default_head if interface else None
-    checkpoint = checkpoint_of(model, tokenizer, task, labels, default)
+    checkpoint = checkpoint_of(model, known, tokenizer, task, default)
     state = fairseq_state(held_by_fairseq(checkpoint))
     advise_of_vectors(checkpoint, "fairseq's")
     import_fairseq()

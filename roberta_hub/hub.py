@@ -418,13 +418,11 @@ def assemble(
         task,
         model,
         bpe=parts.bpe,
-        labels=checkpoint.labels,
         default_head=checkpoint.default_head,
-        inputs=checkpoint.inputs,
         source=checkpoint.source,
         family=checkpoint.family,
         sentence=checkpoint.sentence,
-        head_settings=checkpoint.head_settings,
+        head_settings=checkpoint.known_heads,
         zero_shot_settings=checkpoint.zero_shot,
     )
     interface.learnt = checkpoint.learnt
@@ -433,62 +431,40 @@ def assemble(
     return interface if device is None else interface.to(device)
 
 
+def _load_sentencepiece(
+    model_name_or_path: str | os.PathLike[str],
+    checkpoint_file: str | None = None,
+    data_name_or_path: str = ".",
+    bpe: str = "sentencepiece",
+    **overrides: Any,
+) -> RobertaHubInterface:
+    """Load a model as fairseq's `XLMRModel` and `CamembertModel` do; see `load_model`.
+
+    Args:
+        model_name_or_path: "xlmr.large", "camembert", or a directory with model.pt, dict.txt and
+            sentencepiece.bpe.model.
+        checkpoint_file: file of weights in that directory. None: model.pt if it exists, else the
+            file that exists.
+        data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
+            model's directory.
+        bpe: kind of tokenizer, "sentencepiece".
+        overrides: fairseq's arguments, and the keywords of `load_model`.
+    """
+    return RobertaModel.from_pretrained(
+        model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides
+    )
+
+
 class XLMRModel(RobertaModel):
     """XLM-R, with fairseq's class method for loading."""
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | os.PathLike[str],
-        checkpoint_file: str | None = None,
-        data_name_or_path: str = ".",
-        bpe: str = "sentencepiece",
-        **overrides: Any,
-    ) -> RobertaHubInterface:
-        """Load a model as fairseq's `XLMRModel.from_pretrained` does; see `load_model`.
-
-        Args:
-            model_name_or_path: "xlmr.large", or a directory with model.pt, dict.txt and
-                sentencepiece.bpe.model.
-            checkpoint_file: file of weights in that directory. None: model.pt if it exists, else
-                the file that exists.
-            data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
-                model's directory.
-            bpe: kind of tokenizer, "sentencepiece".
-            overrides: fairseq's arguments, and the keywords of `load_model`.
-        """
-        return super().from_pretrained(
-            model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides
-        )
+    from_pretrained = staticmethod(_load_sentencepiece)
 
 
 class CamembertModel(RobertaModel):
     """CamemBERT, with fairseq's class method for loading."""
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | os.PathLike[str],
-        checkpoint_file: str | None = None,
-        data_name_or_path: str = ".",
-        bpe: str = "sentencepiece",
-        **overrides: Any,
-    ) -> RobertaHubInterface:
-        """Load a model as fairseq's `CamembertModel.from_pretrained` does; see `load_model`.
-
-        Args:
-            model_name_or_path: "camembert", or a directory with model.pt, dict.txt and
-                sentencepiece.bpe.model.
-            checkpoint_file: file of weights in that directory. None: model.pt if it exists, else
-                the file that exists.
-            data_name_or_path: folder with dict.txt. A path that begins with "." is relative to the
-                model's directory.
-            bpe: kind of tokenizer, "sentencepiece".
-            overrides: fairseq's arguments, and the keywords of `load_model`.
-        """
-        return super().from_pretrained(
-            model_name_or_path, checkpoint_file, data_name_or_path, bpe, **overrides
-        )
+    from_pretrained = staticmethod(_load_sentencepiece)
 
 
 class GottbertModel(RobertaModel):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from roberta_hub.arguments import kind_of, switch, text_of
 from roberta_hub.checkpoint.checkpoint import Checkpoint
-from roberta_hub.config import Inputs, ReadOnlyArguments
+from roberta_hub.config import ReadOnlyArguments
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
@@ -43,7 +43,13 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.dtype_choice import mention_bfloat16
 from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.fill_mask import Fillings
-from roberta_hub.inference.heads import Heads, check_classes, check_labels, entries
+from roberta_hub.inference.heads import (
+    HeadFact,
+    Heads,
+    check_classes,
+    check_labels,
+    checked_heads,
+)
 from roberta_hub.inference.mode import has_dropout, unless_learnt_from
 from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
@@ -59,17 +65,20 @@ from roberta_hub.settings import (
     HYPOTHESIS,
     MAX_ANSWER,
     Aggregation,
+    Head,
     HeadKind,
     HeadPooling,
     HeadSettings,
+    Inputs,
     SentenceSettings,
     Way,
     WordRule,
     ZeroShotSettings,
-    check_head_settings,
+    check_head,
     check_kind,
     check_normalize,
     check_pooling,
+    with_columns,
 )
 from roberta_hub.show.display import Display
 from roberta_hub.show.facts import Facts
@@ -101,12 +110,8 @@ _RANDOM_ANSWERS = "answers are random; call .eval() first"
 LOADED = "roberta_hub"
 """Key under which arguments of fairseq's form bring what else was loaded with a model."""
 LOADED_PARTS = (
-    "labels",
+    "_known_heads",
     "default_head",
-    "inputs",
-    "kinds",
-    "thresholds",
-    "word_rules",
     "source",
     "family",
     "sentence",
@@ -195,6 +200,11 @@ class RobertaHubInterface(nn.Module):
             later `fit`, `evaluate` or `compare` names the rows that the model knows.
     """
 
+    labels = HeadFact[tuple[str, ...]]("labels")
+    inputs = HeadFact[Inputs]("inputs")
+    kinds = HeadFact[HeadKind]("kind")
+    thresholds = HeadFact[tuple[float, ...]]("thresholds")
+    word_rules = HeadFact[WordRule]("words")
     fitted: Any = None
     learnt: frozenset[str] = frozenset()
     optimized: Optimization | None = None
@@ -251,22 +261,14 @@ class RobertaHubInterface(nn.Module):
         _check_parts(task, model, bpe)
         _check_by_head(labels=labels, inputs=inputs, head_settings=head_settings)
         _check_settings(sentence, zero_shot_settings)
-        heads = {
-            head: check_head_settings(head, given) for head, given in (head_settings or {}).items()
-        }
+        known = {head: check_head(head, given) for head, given in (head_settings or {}).items()}
+        named = {head: check_labels(head, names) for head, names in (labels or {}).items()}
         self.cfg = cfg
         self.task = task
         self.model = model
-        named = {head: check_labels(head, names) for head, names in (labels or {}).items()}
-        self.labels: dict[str, tuple[str, ...]] = entries("labels", named, model)
+        known = with_columns(known, labels=named, inputs=inputs or {})
+        self._known_heads = checked_heads(model, known)
         self.default_head = default_head
-        self.inputs: dict[str, Inputs] = entries("inputs", inputs or {}, model)
-        kinds = {head: own.kind for head, own in heads.items() if own.kind}
-        self.kinds: dict[str, HeadKind] = entries("kinds", kinds, model)
-        least = {head: own.thresholds for head, own in heads.items() if own.thresholds}
-        self.thresholds: dict[str, tuple[float, ...]] = entries("thresholds", least, model)
-        rules = {head: own.words for head, own in heads.items() if own.words != "words"}
-        self.word_rules: dict[str, WordRule] = entries("word_rules", rules, model)
         self.source = source
         self.family = family
         self.sentence = sentence
@@ -331,13 +333,9 @@ class RobertaHubInterface(nn.Module):
         """The model's heads with all that is known of them now; callers may change it any time."""
         return Heads(
             self.model,
-            self.labels,
-            self.inputs,
+            self._known_heads,
             self.default_head,
             getattr(self.task, "label_dictionary", None),
-            kinds=self.kinds,
-            given_thresholds=self.thresholds,
-            word_rules=self.word_rules,
         )
 
     def _runner(self, **options: Unpack[Options]) -> Runner:
@@ -351,18 +349,14 @@ class RobertaHubInterface(nn.Module):
         """Put the model, its vocabulary and its labels together; the weights are not copied."""
         return saving.checkpoint_of(
             self.model,
+            self._known_heads,
             self.tokenizer,
             self.task,
-            self.labels,
             self.default_head,
-            self.inputs,
-            self.sentence,
-            self.family,
-            self.kinds,
-            self.thresholds,
-            self.zero_shot_settings,
-            self.word_rules,
-            self.learnt,
+            sentence=self.sentence,
+            zero_shot=self.zero_shot_settings,
+            family=self.family,
+            learnt=self.learnt,
         )
 
     # ---- on texts: heads ----
@@ -1850,14 +1844,8 @@ class RobertaHubInterface(nn.Module):
         self, head: str, labels: Sequence[str] | None, kind: HeadKind | None = None
     ) -> None:
         """Remember what a new head is for, and forget what is known of an older one of its name."""
-        read: tuple[dict[str, Any], ...] = (self.inputs, self.word_rules)
-        answered: tuple[dict[str, Any], ...] = (self.labels, self.kinds, self.thresholds)
-        for about in (*read, *answered):
-            about.pop(head, None)
-        if labels is not None:
-            self.labels[head] = tuple(labels)
-        if kind is not None:
-            self.kinds[head] = kind
+        self._known_heads.pop(head, None)  # the new one is the last
+        self._known_heads[head] = Head(labels=None if labels is None else tuple(labels), kind=kind)
 
     def head_labels(self, head: str) -> tuple[str, ...]:
         """Name the classes of a head, in the order of its outputs.
@@ -1938,10 +1926,9 @@ class RobertaHubInterface(nn.Module):
             if name in attributes.CHECKED:
                 value = attributes.checked_attribute(self, name, value)
             elif name not in attributes.OWN and not isinstance(value, (nn.Module, Tensor)):
-                check_assigned(self, name, attributes.OWN)  # torch knows modules and tensors
+                # Torch knows modules and tensors.
+                check_assigned(self, name, attributes.settable(RobertaHubInterface))
             super().__setattr__(name, value)
-            if name == "model":
-                attributes.follow_model(self)
 
         def __call__(self, *args: object, **keywords: object) -> NoReturn:
             """Refuse the call: texts need a verb, and ids a method of their own."""

@@ -1,13 +1,13 @@
 """Defines the settings of a model's answers: those of its heads, sentence vectors and `zero_shot`.
 
-`HeadSettings` belongs to a head, `SentenceSettings` to `embed`, `ZeroShotSettings` to `zero_shot`.
+`Head` belongs to a head, `SentenceSettings` to `embed`, `ZeroShotSettings` to `zero_shot`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -16,6 +16,10 @@ from roberta_hub.arguments import kind_of, one_of, short_repr, text_of
 from roberta_hub.errors import InputError, InputTypeError, Remedy, UnknownNameError
 from roberta_hub.keywords import frozen
 
+HeadType = Literal["classification", "token", "span"]
+"""What a head labels: texts, their tokens, or start and end of an answer."""
+Inputs = Literal["one", "pair"]
+"""What a head was trained on: single texts, or pairs of them."""
 HeadPooling = Literal["cls", "mean"]
 """What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
 HeadKind = Literal["single_label", "multi_label", "regression"]
@@ -57,89 +61,7 @@ MAX_FACTOR = 1000
 """Largest factor of a cosine, and largest temperature."""
 
 
-# ---- heads ----
-
-
-@frozen("dataclasses.replace(settings, ...) makes another")
-@dataclass(frozen=True, kw_only=True)
-class HeadSettings:
-    """How a head reads a text, and what its outputs mean.
-
-    Example:
-        >>> HeadSettings(pooling="mean", kind="multi_label", thresholds=(0.5, 0.25)).to_dict()
-        {'pooling': 'mean', 'kind': 'multi_label', 'thresholds': [0.5, 0.25]}
-        >>> HeadSettings().to_dict()
-        {}
-    """
-
-    pooling: HeadPooling = "cls"
-    """Of a classification head."""
-    normalize: bool = False
-    """Of a classification head: whether the vector that it reads gets length 1."""
-    kind: HeadKind | None = None
-    """Of a classification head; None: unknown."""
-    thresholds: tuple[float, ...] | None = None
-    """For each label the least probability that gives it; None: `DEFAULT_THRESHOLD` for all."""
-    words: WordRule = "words"
-    """Of a token head."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file, without unset ones.
-
-        `head_settings_of` reads them.
-        """
-        values: dict[str, Any] = {
-            "pooling": None if self.pooling == "cls" else self.pooling,
-            "normalize": self.normalize or None,
-            "kind": self.kind,
-            "thresholds": None if self.thresholds is None else list(self.thresholds),
-            "words": None if self.words == "words" else self.words,
-        }
-        return {name: value for name, value in values.items() if value is not None}
-
-
-def head_settings_of(head: str, values: Any) -> HeadSettings:
-    """Read the settings of a head from a file's plain values.
-
-    Args:
-        head: its name, for errors.
-        values: what `HeadSettings.to_dict` gives.
-
-    Raises:
-        InputError: another form, or a value that cannot be.
-
-    Example:
-        >>> head_settings_of("topic", {"pooling": "mean"})
-        HeadSettings(pooling='mean', normalize=False, kind=None, thresholds=None, words='words')
-    """
-    known = ("pooling", "normalize", "kind", "thresholds", "words")
-    if not isinstance(values, dict) or not set(values) <= set(known):
-        raise InputError(f"head {head!r}: {short_repr(values)} is no dict of {', '.join(known)}")
-    return check_head_settings(head, HeadSettings(**values))
-
-
-def check_head_settings(head: object, settings: Any) -> HeadSettings:
-    """Return the settings of a head, with thresholds as floats.
-
-    Args:
-        head: its name, for errors.
-        settings: what was said.
-
-    Raises:
-        InputTypeError: no `HeadSettings`.
-        InputError: a value that cannot be.
-    """
-    if not isinstance(settings, HeadSettings):
-        raise InputTypeError(
-            f"head {short_repr(head)}: its settings are a {kind_of(settings)}; pass HeadSettings"
-        )
-    return HeadSettings(
-        pooling=check_pooling(head, settings.pooling),
-        normalize=check_normalize(head, settings.normalize),
-        kind=check_kind(head, settings.kind),
-        thresholds=check_thresholds(head, settings.thresholds),
-        words=check_words(head, settings.words),
-    )
+# ---- heads: what each fact may be ----
 
 
 def check_normalize(head: object, normalize: Any) -> bool:
@@ -254,6 +176,153 @@ def check_thresholds(
 
 def _needs(count: int) -> str:
     return f"a list of {count} numbers from 0 to 1, one for each label in the order of head_labels"
+
+
+# ---- heads: the record ----
+
+
+def _fact(check: Callable[..., Any], of: HeadType, **more: object) -> dict[str, Any]:
+    """Describe a fact of a head, which every format then keeps.
+
+    Args:
+        check: `(head, value)`, or `(head, value, number of labels)` of one `for_each_label`.
+        of: the type of head that has it.
+        more: `for_each_label`: whether it has a value for each label; `implied`: what unset means,
+            which no file says; `elsewhere`: whether files of other libraries hold it, under
+            "roberta_hub_" and its name.
+    """
+    unless_said = {"for_each_label": False, "implied": None, "elsewhere": False}
+    return {"check": check, "of": of, **unless_said, **more}
+
+
+@frozen("dataclasses.replace(head, ...) makes another")
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What is known of a head: what it reads, and what its outputs mean.
+
+    Example:
+        >>> Head(pooling="mean", kind="multi_label", thresholds=(0.5, 0.25)).to_dict()
+        {'pooling': 'mean', 'kind': 'multi_label', 'thresholds': [0.5, 0.25]}
+        >>> Head().to_dict()
+        {}
+    """
+
+    pooling: HeadPooling = field(default="cls", metadata=_fact(check_pooling, "classification"))
+    normalize: bool = field(default=False, metadata=_fact(check_normalize, "classification"))
+    """Whether the vector that it reads gets length 1."""
+    kind: HeadKind | None = field(default=None, metadata=_fact(check_kind, "classification"))
+    """None: unknown."""
+    thresholds: tuple[float, ...] | None = field(
+        default=None, metadata=_fact(check_thresholds, "classification", for_each_label=True)
+    )
+    """For each label the least probability that gives it; None: `DEFAULT_THRESHOLD` for all."""
+    words: WordRule | None = field(
+        default=None, metadata=_fact(check_words, "token", implied="words", elsewhere=True)
+    )
+    """None: "words"."""
+    labels: tuple[str, ...] | None = None
+    """Names of the classes, if known; a span head has none."""
+    inputs: Inputs | None = None
+    """What it was trained on, if known."""
+    name: str = ""
+    """Filled in by `whole_heads`: else the table that holds the record has it."""
+    type: HeadType = "classification"
+    """Filled in by `whole_heads`: else the module says it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values of `FACTS` for a JSON file, without unset ones; `head_of` reads them."""
+        given = {fact: getattr(self, name) for name, fact in FACTS.items()}
+        return {
+            fact.name: list(value) if isinstance(value, tuple) else value
+            for fact, value in given.items()
+            if value not in (fact.default, fact.metadata["implied"])
+        }
+
+
+HeadSettings = Head
+"""What callers of `RobertaHubInterface(head_settings=...)` know it as."""
+FACTS = {fact.name: fact for fact in dataclasses.fields(Head) if fact.metadata}
+"""Facts that are checked and stored alike; labels and inputs have places of their own."""
+
+
+def head_of(name: str, values: Any) -> Head:
+    """Read what a file says of a head.
+
+    Args:
+        name: of the head, for errors.
+        values: what `Head.to_dict` gives.
+
+    Raises:
+        InputError: another form, or a value that cannot be.
+
+    Example:
+        >>> head_of("topic", {"pooling": "mean"}).pooling
+        'mean'
+    """
+    if not isinstance(values, dict) or not set(values) <= set(FACTS):
+        raise InputError(f"head {name!r}: {short_repr(values)} is no dict of {', '.join(FACTS)}")
+    return check_head(name, Head(**values))
+
+
+def check_head(name: object, head: Any, count: int | None = None) -> Head:
+    """Return what is known of a head, with its facts in their own types.
+
+    Args:
+        name: of the head, for errors.
+        head: what was said.
+        count: of its labels; None: any.
+
+    Raises:
+        InputTypeError: no `Head`.
+        InputError: a value that cannot be.
+    """
+    if not isinstance(head, Head):
+        raise InputTypeError(
+            f"head {short_repr(name)}: its settings are a {kind_of(head)}; pass HeadSettings"
+        )
+    given = {fact: getattr(head, fact.name) for fact in FACTS.values()}
+    checked = {
+        fact.name: check_fact(fact, name, value, count)
+        for fact, value in given.items()
+        if value is not fact.default
+    }
+    return dataclasses.replace(head, **checked)
+
+
+def check_fact(
+    fact: dataclasses.Field[Any], name: object, value: Any, count: int | None = None
+) -> Any:
+    """Return a fact of a head in its own type; see `check_head`."""
+    check, about = fact.metadata["check"], fact.metadata
+    return check(name, value, count) if about["for_each_label"] else check(name, value)
+
+
+def column(heads: Mapping[str, Head], fact: str) -> dict[str, Any]:
+    """List one fact of each head that has it.
+
+    Example:
+        >>> column({"topic": Head(labels=("art", "sport")), "grade": Head()}, "labels")
+        {'topic': ('art', 'sport')}
+    """
+    found = {name: getattr(head, fact) for name, head in heads.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def with_columns(heads: Mapping[str, Head], **columns: Mapping[str, Any]) -> dict[str, Head]:
+    """Put facts that are listed by head into records; those of `heads` come behind.
+
+    Example:
+        >>> with_columns({}, inputs={"mnli": "pair"})["mnli"].inputs
+        'pair'
+    """
+    names = dict.fromkeys(name for table in (*columns.values(), heads) for name in table)
+    return {
+        name: dataclasses.replace(
+            heads.get(name, Head()),
+            **{fact: table[name] for fact, table in columns.items() if name in table},
+        )
+        for name in names
+    }
 
 
 # ---- sentence vectors ----

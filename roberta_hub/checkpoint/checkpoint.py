@@ -6,17 +6,23 @@ import dataclasses
 import re
 import warnings
 from collections import Counter
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from typing import Any, TypeVar, get_args
 
 from torch import Tensor
 
-from roberta_hub.config import Inputs, RobertaConfig, check_head_name
+from roberta_hub.config import RobertaConfig, check_head_name
 from roberta_hub.errors import CheckpointError, InputError
 from roberta_hub.files import read_bytes
 from roberta_hub.folder import Folder
-from roberta_hub.settings import HeadSettings, SentenceSettings, ZeroShotSettings
+from roberta_hub.settings import (
+    Head,
+    Inputs,
+    SentenceSettings,
+    ZeroShotSettings,
+    with_columns,
+)
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 PROJECTION = "encoder.sentence_encoder.embed_projection.weight"
@@ -55,14 +61,14 @@ class Checkpoint:
     """A fairseq dict.txt without `<mask>`; None: the shipped RoBERTa dictionary."""
     label_dictionary: bytes | None = None
     """fairseq's label/dict.txt of a sentence_prediction task."""
-    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Class names of each head, if known."""
+    known_heads: dict[str, Head] = field(default_factory=dict)
+    """What is known of heads, by name; the weights say which heads there are."""
+    labels: InitVar[Mapping[str, tuple[str, ...]] | None] = None
+    """Class names of heads, which `known_heads` takes up."""
+    inputs: InitVar[Mapping[str, Inputs] | None] = None
+    """What heads were trained on, likewise."""
     default_head: str | None = None
     """The head that the model was last trained for, if known."""
-    inputs: dict[str, Inputs] = field(default_factory=dict)
-    """Inputs that each head was trained on, if known: single texts or pairs."""
-    head_settings: dict[str, HeadSettings] = field(default_factory=dict)
-    """Pooling and kind of classification heads, if known."""
     task: str = "masked_lm"
     """fairseq's name of the task it was trained on."""
     init_token: int | None = None
@@ -80,6 +86,14 @@ class Checkpoint:
     """Zero-shot method, if known; only our format stores it."""
     learnt: frozenset[str] = frozenset()
     """Digests of the texts that `fit` has taught it; see `text/learnt.py`."""
+
+    def __post_init__(
+        self,
+        labels: Mapping[str, tuple[str, ...]] | None,
+        inputs: Mapping[str, Inputs] | None,
+    ) -> None:
+        columns = {"labels": labels or {}, "inputs": inputs or {}}
+        self.known_heads = with_columns(self.known_heads, **columns)
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""
@@ -118,6 +132,10 @@ class Checkpoint:
     def has(self, part: str) -> bool:
         """Whether the model has a `POOLER` or a `REPLACED_HEAD`."""
         return part in self.parts or any(name.startswith(part) for name in self.weights)
+
+    def known(self, head: str) -> Head:
+        """What is known of a head."""
+        return self.known_heads.get(head, Head())
 
     def _outputs(self, prefix: str, kind: str) -> dict[str, int]:
         sizes: dict[str, int] = {}

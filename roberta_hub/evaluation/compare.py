@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import one_of, path_text, short_repr
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.evaluation.comparison import Changed, Comparison, Slice, Verb
 from roberta_hub.evaluation.labels import right_labels
@@ -36,7 +35,7 @@ from roberta_hub.rows.columns import (
 )
 from roberta_hub.rows.frames import list_of
 from roberta_hub.rows.tables import Table, format_of, table_of
-from roberta_hub.settings import SentenceSettings
+from roberta_hub.settings import Inputs, SentenceSettings
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.conll import is_conll
 

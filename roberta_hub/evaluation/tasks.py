@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.known_head import Kind as HeadKind
 from roberta_hub.rows.formats import Missing
 from roberta_hub.rows.tables import Row
 from roberta_hub.rows.values import Fault
+from roberta_hub.settings import HeadType, Inputs
 from roberta_hub.text.learnt import new_texts
 from roberta_hub.text.tokenizer import Text
 
@@ -72,7 +71,7 @@ class Asked:
                 remedy=Remedy(f"leave {odd[0]}=... out", f"leave --{odd[0]} out"),
             )
 
-    def head_of(self, kind: HeadKind, inputs: Inputs | None = None) -> str:
+    def head_of(self, kind: HeadType, inputs: Inputs | None = None) -> str:
         """Find the head that is asked.
 
         Args:

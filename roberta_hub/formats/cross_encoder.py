@@ -16,7 +16,7 @@ from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.folder import Folder
 from roberta_hub.formats.sentence_transformers import LOADING_KEYS
-from roberta_hub.settings import HeadKind, HeadSettings
+from roberta_hub.settings import HeadKind
 
 _MODEL = "config_sentence_transformers.json"
 _BODY = "sentence_bert_config.json"
@@ -88,7 +88,6 @@ def _apply(given: object, place: str, checkpoint: Checkpoint) -> None:
     known = isinstance(given, str) and given.startswith(_TORCH)
     for head, (count, _) in checkpoint.heads().items():
         read = _ONE if count == 1 else _SEVERAL
-        settings = checkpoint.head_settings.get(head, HeadSettings())
         if not known or name not in read:
             raise CheckpointError(
                 f"{place} is {brief(given)}, which is not read here; of a head with {count} "
@@ -96,8 +95,8 @@ def _apply(given: object, place: str, checkpoint: Checkpoint) -> None:
                 remedy=Remedy("take the key out: rank and classify answer as they do without it"),
             )
         if count > 1 and name in _KINDS:  # whatever problem_type says, which the package ignores
-            settings = dataclasses.replace(settings, kind=_KINDS[name])
-            checkpoint.head_settings[head] = settings
+            own = dataclasses.replace(checkpoint.known(head), kind=_KINDS[name])
+            checkpoint.known_heads[head] = own
 
 
 def _check_keys(settings: Mapping[str, Any], known: set[str], path: Path) -> None:

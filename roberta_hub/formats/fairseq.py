@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,7 @@ from roberta_hub.formats.foreign_heads import (
     advise_of_thresholds,
     advise_of_vectors,
     check_first_token,
+    facts_elsewhere,
     held_by_fairseq,
 )
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG, CheckpointSource, Format
@@ -61,7 +63,7 @@ from roberta_hub.formats.tokenizers import (
     read_dictionaries,
 )
 from roberta_hub.formats.upgrade import count_layers, is_post_norm_era, prune, upgrade
-from roberta_hub.settings import HeadKind, HeadSettings
+from roberta_hub.settings import FACTS, Head, check_fact, column
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import Dictionary
@@ -72,13 +74,15 @@ from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.text.with_added import with_tokens, without_added
 
+TABLES = {"roberta_hub_kinds": FACTS["kind"], **facts_elsewhere("classification")}
+"""Our keys in a model.pt for facts of heads, each of which holds a table by head."""
 OURS = (
     "roberta_hub_labels",
     "roberta_hub_task",
     "roberta_hub_init_token",
     "roberta_hub_own_head",
     "roberta_hub_inputs",
-    "roberta_hub_kinds",
+    *TABLES,
     "roberta_hub_family",
     LEARNT_KEY,
 )
@@ -210,7 +214,7 @@ def interpret(
         },
         default_head=own_head if isinstance(own_head, str) else None,
         inputs=plain_inputs(arguments.get("roberta_hub_inputs")),
-        head_settings=_kinds(arguments.get("roberta_hub_kinds")),
+        known_heads=_facts(arguments),
         task=next((task for task in tasks if isinstance(task, str) and task), "masked_lm"),
         init_token=next((token for token in map(_integer, tokens) if token is not None), None),
         finite=finite,
@@ -241,14 +245,15 @@ def _check_adapters(weights: Mapping[str, Tensor], source: str) -> None:
         )
 
 
-def _kinds(value: Any) -> dict[str, HeadSettings]:
-    """Keep of a value from a file only what says what a head learnt."""
-    known: dict[str, HeadKind] = {kind: kind for kind in get_args(HeadKind)}
-    return {
-        head: HeadSettings(kind=known[kind])
-        for head, kind in _as_dict(value).items()
-        if isinstance(head, str) and isinstance(kind, str) and kind in known
-    }
+def _facts(arguments: Mapping[str, Any]) -> dict[str, Head]:
+    """Keep of tables from a file only what can be said of a head."""
+    found: dict[str, Head] = {}
+    for key, fact in TABLES.items():
+        for head, value in _as_dict(arguments.get(key)).items():
+            with suppress(InputError):
+                known = {fact.name: check_fact(fact, head, value)}
+                found[head] = dataclasses.replace(found.get(head, Head()), **known)
+    return {head: known for head, known in found.items() if isinstance(head, str)}
 
 
 def _check_layers(stated: object, found: int, source: str) -> None:
@@ -407,11 +412,13 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
                 "give --to roberta_hub or --to huggingface",
             ),
         )
-    check_first_token(checkpoint, "fairseq", list(checkpoint.head_settings))
+    check_first_token(checkpoint, "fairseq", list(checkpoint.known_heads))
     if not config.untie_weights:
         weights.setdefault(LM_WEIGHT, weights[EMBEDDING])
     weights[VERSION_KEY] = torch.tensor([3.0])
-    kinds = {head: known.kind for head, known in checkpoint.head_settings.items() if known.kind}
+    known = checkpoint.known_heads
+    labels = column(known, "labels")
+    tables = {key: column(known, fact.name) for key, fact in TABLES.items()}
     return {
         "args": None,
         "cfg": fairseq_cfg(config, vocabulary),
@@ -422,11 +429,11 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
         "extra_state": {"train_iterator": _FRESH_ITERATOR},
         "roberta_hub_task": checkpoint.task,
         "roberta_hub_init_token": checkpoint.init_token,
-        "roberta_hub_labels": {head: list(names) for head, names in checkpoint.labels.items()},
+        "roberta_hub_labels": {head: list(names) for head, names in labels.items()},
         "roberta_hub_own_head": checkpoint.default_head,
-        "roberta_hub_inputs": dict(checkpoint.inputs),
+        "roberta_hub_inputs": column(known, "inputs"),
         "roberta_hub_family": checkpoint.family,
-        **({"roberta_hub_kinds": kinds} if kinds else {}),
+        **{key: table for key, table in tables.items() if table},
         **({LEARNT_KEY: pack(checkpoint.learnt)} if checkpoint.learnt else {}),
     }
 
@@ -551,7 +558,7 @@ def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: 
     """See `Format.write`; every classification head is kept, or the one that is named."""
     checkpoint, files = fairseq_files(checkpoint, tokenizer, head)
     write_fairseq(checkpoint, directory, files)
-    advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.head_settings))
+    advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.known_heads))
     advise_of_vectors(checkpoint, "fairseq's")
 
 

@@ -1,9 +1,10 @@
-"""Says what formats of other libraries cannot hold of a classification head, or of vectors."""
+"""Says what formats of other libraries hold of a head, and what they cannot; and of vectors."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from roberta_hub.arguments import advise
 from roberta_hub.checkpoint.checkpoint import (
@@ -14,7 +15,21 @@ from roberta_hub.checkpoint.checkpoint import (
     Checkpoint,
 )
 from roberta_hub.errors import CheckpointError, Remedy
-from roberta_hub.settings import DEFAULT_THRESHOLD, HeadSettings
+from roberta_hub.settings import DEFAULT_THRESHOLD, FACTS, HeadType
+
+
+def facts_elsewhere(kind: HeadType) -> dict[str, dataclasses.Field[Any]]:
+    """List the facts that files of other libraries hold, by our keys there.
+
+    Example:
+        >>> [*facts_elsewhere("token")]
+        ['roberta_hub_words']
+    """
+    return {
+        f"roberta_hub_{name}": fact
+        for name, fact in FACTS.items()
+        if fact.metadata["elsewhere"] and fact.metadata["of"] == kind
+    }
 
 
 def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
@@ -28,13 +43,11 @@ def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) 
     Raises:
         CheckpointError: one reads the mean of all tokens, or a vector of length 1.
     """
-    settings = {head: _settings(checkpoint, head) for head in heads}
-    pooled = [head for head, own in settings.items() if own.pooling != "cls" or own.normalize]
+    known = {head: checkpoint.known(head) for head in heads}
+    pooled = [head for head, own in known.items() if own.pooling != "cls" or own.normalize]
     if not pooled:
         return
-    what = (
-        "the mean of all tokens" if settings[pooled[0]].pooling != "cls" else "vectors of length 1"
-    )
+    what = "the mean of all tokens" if known[pooled[0]].pooling != "cls" else "vectors of length 1"
     read = f"{'reads' if len(pooled) == 1 else 'read'} {what}"
     raise CheckpointError(
         f"head {', '.join(map(repr, pooled))} {read}, and {whose} reads <s> alone, so that it "
@@ -79,9 +92,7 @@ def held_by_fairseq(checkpoint: Checkpoint, head: str | None = None) -> Checkpoi
             for name, tensor in checkpoint.weights.items()
             if not name.startswith((HEADS, TOKEN_HEADS, SPAN_HEADS)) or name.startswith(prefixes)
         },
-        labels={name: own for name, own in checkpoint.labels.items() if name in keep},
-        inputs={name: own for name, own in checkpoint.inputs.items() if name in keep},
-        head_settings={n: own for n, own in checkpoint.head_settings.items() if n in keep},
+        known_heads={name: own for name, own in checkpoint.known_heads.items() if name in keep},
         default_head=checkpoint.default_head if checkpoint.default_head in keep else head,
     )
 
@@ -119,11 +130,7 @@ def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str
         heads: that are written.
     """
     chosen = [
-        head
-        for head in heads
-        if any(
-            number != DEFAULT_THRESHOLD for number in _settings(checkpoint, head).thresholds or ()
-        )
+        head for head in heads if {*(checkpoint.known(head).thresholds or ())} - {DEFAULT_THRESHOLD}
     ]
     if chosen:
         advise(
@@ -151,7 +158,3 @@ def advise_of_vectors(checkpoint: Checkpoint, whose: str) -> None:
             f"{whose} format has no place for {' and '.join(lost)}, so that what was written "
             "lacks it; the formats 'roberta_hub' and 'huggingface' hold it"
         )
-
-
-def _settings(checkpoint: Checkpoint, head: str) -> HeadSettings:
-    return checkpoint.head_settings.get(head, HeadSettings())

@@ -19,13 +19,12 @@ from roberta_hub.checkpoint.checkpoint import (
 )
 from roberta_hub.checkpoint.names.table import REPLACED, HeadNames, NameTable
 from roberta_hub.errors import CheckpointError, InputError, Remedy
+from roberta_hub.formats.foreign_heads import facts_elsewhere
 from roberta_hub.model.nli_labels import entailment_index
-from roberta_hub.settings import HeadKind, HeadSettings, WordRule, check_words
+from roberta_hub.settings import Head, HeadKind, HeadType, check_fact
 
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
-WORDS = "roberta_hub_words"
-"""Our key for how a text is cut for a token head, where that is not as treebanks do."""
 KIND = "problem_type"
 """transformers' key for what a head for sentences learnt."""
 _KINDS: dict[HeadKind, str] = {
@@ -83,21 +82,23 @@ def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadN
         found: what `heads_in` found.
     """
     fixed = {head.name: head.labels for head in found if head.labels}
+    known = checkpoint.known_heads
     for head, (count, _) in checkpoint.heads().items():
-        if len(fixed.get(head, ())) == count:
-            checkpoint.labels[head] = fixed[head]
-            checkpoint.inputs[head] = "pair"  # on which BERT and ALBERT were pre-trained
+        if len(fixed.get(head, ())) == count:  # BERT and ALBERT were pre-trained on pairs
+            known[head] = Head(labels=fixed[head], inputs="pair")
             continue
-        checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
-        checkpoint.inputs |= plain_inputs({head: hf.get(INPUTS)})
-        if (kind := _kind(hf.get(KIND), checkpoint.source)) is not None:
-            checkpoint.head_settings[head] = HeadSettings(kind=kind)
+        known[head] = Head(
+            labels=_labels(hf, count, head, checkpoint.source),
+            inputs=plain_inputs({head: hf.get(INPUTS)}).get(head),
+            kind=_kind(hf.get(KIND), checkpoint.source),
+            **_facts(hf, "classification", head, count, checkpoint.source),
+        )
         checkpoint.task = "sentence_prediction"
     for head, count in checkpoint.token_heads().items():
-        checkpoint.labels[head] = _labels(hf, count, head, checkpoint.source)
-        if WORDS in hf:
-            words = _words(hf[WORDS], head, checkpoint.source)
-            checkpoint.head_settings[head] = HeadSettings(words=words)
+        known[head] = Head(
+            labels=_labels(hf, count, head, checkpoint.source),
+            **_facts(hf, "token", head, count, checkpoint.source),
+        )
 
 
 def _kind(given: object, source: str) -> HeadKind | None:
@@ -117,12 +118,18 @@ def _kind(given: object, source: str) -> HeadKind | None:
     )
 
 
-def _words(given: object, head: str, source: str) -> WordRule:
-    """Read how a text is cut for a token head; CheckpointError: there is no such rule."""
-    try:
-        return check_words(head, given)
-    except InputError as error:
-        raise CheckpointError(f"{WORDS} in config.json: {error}", place=source) from None
+def _facts(
+    hf: dict[str, Any], kind: HeadType, head: str, count: int, source: str
+) -> dict[str, Any]:
+    """Read the facts under keys of ours; CheckpointError: one has no such value."""
+    found = {}
+    for key, fact in facts_elsewhere(kind).items():
+        try:
+            if key in hf:
+                found[fact.name] = check_fact(fact, head, hf[key], count)
+        except InputError as error:
+            raise CheckpointError(f"{key} in config.json: {error}", place=source) from None
+    return found
 
 
 def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tuple[str, ...]:
@@ -233,21 +240,17 @@ def about_head(table: NameTable, head: HeadNames, checkpoint: Checkpoint) -> dic
     about: dict[str, Any] = {"architectures": [table.class_prefix + head.suffix]}
     if head.labels or head.kind in (SPAN_HEADS, REPLACED_HEAD):
         return about
-    count = (
-        checkpoint.token_heads()[head.name]
-        if head.kind == TOKEN_HEADS
-        else checkpoint.heads()[head.name][0]
-    )
-    shown = checkpoint.labels.get(head.name, ())
+    is_token = head.kind == TOKEN_HEADS
+    count = checkpoint.token_heads()[head.name] if is_token else checkpoint.heads()[head.name][0]
+    known = checkpoint.known(head.name)
+    shown = known.labels or ()
     if len(shown) != count:
         shown = tuple(f"LABEL_{i}" for i in range(count))
     about["id2label"] = {str(i): label for i, label in enumerate(shown)}
     about["label2id"] = {label: i for i, label in enumerate(shown)}
-    if head.name in checkpoint.inputs:
-        about[INPUTS] = checkpoint.inputs[head.name]
-    known = checkpoint.head_settings.get(head.name, HeadSettings())
+    if known.inputs is not None:
+        about[INPUTS] = known.inputs
     if known.kind is not None:
         about[KIND] = _KINDS[known.kind]
-    if known.words != "words":
-        about[WORDS] = known.words
-    return about
+    plain, keys = known.to_dict(), facts_elsewhere("token" if is_token else "classification")
+    return about | {k: plain[fact.name] for k, fact in keys.items() if fact.name in plain}

@@ -43,8 +43,9 @@ from roberta_hub.formats.tokenizers import (
 from roberta_hub.settings import (
     SentenceSettings,
     ZeroShotSettings,
-    check_thresholds,
-    head_settings_of,
+    check_head,
+    column,
+    head_of,
 )
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.bpe import GPT2BPE
@@ -109,7 +110,7 @@ def read_store(
         if plain_inputs(inputs) != inputs:
             raise ValueError(f"inputs is {brief(inputs)}, each must be 'one' or 'pair'")
         settings = {
-            str(head): head_settings_of(str(head), given)
+            str(head): head_of(str(head), given)
             for head, given in about.get("heads", {}).items()  # which 0.2.0 did not write
         }
         own_head = about.get("own_head")
@@ -138,7 +139,7 @@ def read_store(
         labels={head: distinct_labels(given, head, str(folder)) for head, given in labels.items()},
         default_head=own_head,
         inputs=inputs,
-        head_settings=settings,
+        known_heads=settings,
         task=task,
         finite=finite,
         init_token=init_token if isinstance(init_token, int) else None,
@@ -152,11 +153,10 @@ def read_store(
 
 
 def _check_counts(checkpoint: Checkpoint, path: Path) -> None:
-    """Refuse thresholds that are not one for each label of their head."""
+    """Refuse facts for each label that are more or fewer than the labels of their head."""
     for head, (count, _) in checkpoint.heads().items():
-        known = checkpoint.head_settings.get(head)
         try:
-            check_thresholds(head, known and known.thresholds, count)
+            check_head(head, checkpoint.known(head), count)
         except InputError as error:
             raise CheckpointError(f"{path}: {error}; restore the file") from None
 
@@ -176,18 +176,19 @@ def write_store(checkpoint: Checkpoint, directory: Path, *, in_int8: Iterable[st
     write_safetensors(directory / _WEIGHTS, weights, {"format": "pt"})
     files = {"dict.txt": checkpoint.dictionary, "label_dict.txt": checkpoint.label_dictionary}
     write_files(directory, {name: data for name, data in files.items() if data is not None})
+    known = checkpoint.known_heads
     about = {
         "format": OURS.name,
         "version": FORMAT_VERSION,
         "model": checkpoint.config.to_dict(),
-        "labels": {head: list(labels) for head, labels in checkpoint.labels.items()},
+        "labels": {head: list(labels) for head, labels in column(known, "labels").items()},
         "own_head": checkpoint.default_head,
-        "inputs": checkpoint.inputs,
+        "inputs": column(known, "inputs"),
         "task": checkpoint.task,
         "init_token": checkpoint.init_token,
         "family": checkpoint.family,
     }
-    settings = {head: known.to_dict() for head, known in sorted(checkpoint.head_settings.items())}
+    settings = {head: own.to_dict() for head, own in sorted(known.items())}
     if any(settings.values()):
         about["heads"] = {head: values for head, values in settings.items() if values}
     if any({"pooling", "normalize", "words"} & values.keys() for values in settings.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +12,17 @@ from torch import nn
 
 from roberta_hub.arguments import kind_of, path_of, short_repr
 from roberta_hub.checkpoint.checkpoint import LM_WEIGHT, Checkpoint
-from roberta_hub.config import Inputs
 from roberta_hub.errors import CheckpointError, InputError, InputTypeError, RobertaHubError
 from roberta_hub.files import publishing_all, reason_of
 from roberta_hub.folder import Folder
 from roberta_hub.formats.huggingface import description, files_beside
 from roberta_hub.formats.source import FORMATS, formats_in
 from roberta_hub.formats.tokenizer_files import is_written_by_its_class
-from roberta_hub.model.heads import normalizes, pooling_of
-from roberta_hub.model.known_head import outputs_of
-from roberta_hub.model.roberta import Roberta, require_roberta
+from roberta_hub.model.known_head import whole_heads
+from roberta_hub.model.roberta import require_roberta
 from roberta_hub.model.sentence_layers import PREFIX, layers_of
 from roberta_hub.rows.values import is_utf8
-from roberta_hub.settings import (
-    HeadKind,
-    HeadSettings,
-    SentenceSettings,
-    WordRule,
-    ZeroShotSettings,
-    check_kind,
-    check_thresholds,
-    check_words,
-)
+from roberta_hub.settings import Head, SentenceSettings, ZeroShotSettings, column
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -47,40 +36,33 @@ THRESHOLDS = "roberta_hub_thresholds"
 
 def checkpoint_of(
     model: nn.Module,
+    known: Mapping[str, Head],
     tokenizer: Tokenizer,
     task: Any,
-    labels: Mapping[str, Sequence[str]],
     default_head: str | None = None,
-    inputs: Mapping[str, Inputs] | None = None,
+    *,
     sentence: SentenceSettings | None = None,
-    family: str = "roberta",
-    kinds: Mapping[str, HeadKind] | None = None,
-    thresholds: Mapping[str, Sequence[float]] | None = None,
     zero_shot: ZeroShotSettings | None = None,
-    word_rules: Mapping[str, WordRule] | None = None,
+    family: str = "roberta",
     learnt: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """Put a model, its vocabulary and its labels into a checkpoint; the weights are not copied.
+    """Put a model, its heads and its vocabulary into a checkpoint; the weights are not copied.
 
     Args:
         model: one of ours.
+        known: what is known of heads; those that the model lacks are left out.
         tokenizer: whose dictionary the checkpoint gets.
         task: gives the label dictionary, the task's name and its first token, where it has them.
-        labels: class names by head; those of heads that the model lacks are left out.
         default_head: the head that the model was last trained for, if known.
-        inputs: what each head was trained on, if known.
         sentence: how it makes sentence vectors, if known.
-        family: `model_type` of the model's kind.
-        kinds: what each classification head learnt, if known.
-        thresholds: of labels, by head.
         zero_shot: by which way it labels, if known.
-        word_rules: how texts are cut for each token head, if it is not as treebanks do.
+        family: `model_type` of the model's kind.
         learnt: digests of the texts that `fit` has taught it.
 
     Raises:
         InputTypeError: a model that is not ours.
-        InputError: a kind, a threshold or a rule of words that cannot be; or settings of sentence
-            vectors that need a pooler or layers, which the model lacks.
+        InputError: a fact of a head that cannot be; or settings of sentence vectors that need a
+            pooler or layers, which the model lacks.
     """
     model = require_roberta(model, "save writes")
     weights = dict(model.state_dict())
@@ -94,7 +76,7 @@ def checkpoint_of(
             "sentence.pooling is 'pooler', and this model has no pooler; set another pooling"
         )
     label_dictionary = getattr(task, "label_dictionary", None)
-    heads = {*model.classification_heads, *model.token_heads, *model.span_heads}
+    heads = whole_heads(model, known)
     return Checkpoint(
         config=model.config,
         weights=weights,
@@ -105,17 +87,8 @@ def checkpoint_of(
         label_dictionary=label_dictionary.dumps()
         if isinstance(label_dictionary, Dictionary)
         else None,
-        labels={
-            head: tuple(names)
-            for head, names in labels.items()
-            if head in heads and head not in model.span_heads
-        },
+        known_heads=heads,
         default_head=default_head if default_head in heads else None,
-        inputs={head: given for head, given in (inputs or {}).items() if head in heads},
-        head_settings={
-            **_settings(model, kinds or {}, thresholds or {}),
-            **_token_settings(model, word_rules or {}),
-        },
         task=getattr(task, "name", "masked_lm"),
         init_token=getattr(task, "init_token", None),
         sentence=sentence,
@@ -123,36 +96,6 @@ def checkpoint_of(
         zero_shot=zero_shot,
         learnt=learnt,
     )
-
-
-def _settings(
-    model: Roberta, kinds: Mapping[str, HeadKind], thresholds: Mapping[str, Sequence[float]]
-) -> dict[str, HeadSettings]:
-    """Collect what is known of each classification head, and check it."""
-    found = {
-        name: HeadSettings(
-            pooling=pooling_of(head),
-            normalize=normalizes(head),
-            kind=check_kind(name, kinds.get(name)),
-            thresholds=(
-                check_thresholds(name, thresholds[name], outputs_of(head))
-                if name in thresholds
-                else None
-            ),
-        )
-        for name, head in model.classification_heads.items()
-    }
-    return {name: known for name, known in found.items() if known != HeadSettings()}
-
-
-def _token_settings(model: Roberta, word_rules: Mapping[str, WordRule]) -> dict[str, HeadSettings]:
-    """Collect how texts are cut for token heads, where it is not as treebanks do, and check it."""
-    found = {
-        name: HeadSettings(words=check_words(name, word_rules[name]))
-        for name in model.token_heads
-        if name in word_rules
-    }
-    return {name: known for name, known in found.items() if known != HeadSettings()}
 
 
 def write(
@@ -205,7 +148,7 @@ def write(
 
 def _check_labels(checkpoint: Checkpoint) -> None:
     """Refuse a label that no file can hold."""
-    for head, labels in checkpoint.labels.items():
+    for head, labels in column(checkpoint.known_heads, "labels").items():
         if odd := [label for label in labels if not is_utf8(label)]:
             raise CheckpointError(
                 f"head {head!r}: label {short_repr(odd[0])} holds half of a surrogate pair, which "
@@ -242,8 +185,7 @@ def beside_weights(
         head: that config.json describes; None: the only one.
     """
     about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos)) | EXPORTED
-    known = checkpoint.head_settings.get(head or "")
-    if known is not None and known.thresholds is not None:
-        about[THRESHOLDS] = list(known.thresholds)
+    if (thresholds := checkpoint.known(head or "").thresholds) is not None:
+        about[THRESHOLDS] = list(thresholds)
     files = files_beside(checkpoint, tokenizer) if is_written_by_its_class(tokenizer) else {}
     return files | {"config.json": json.dumps(about, indent=2, ensure_ascii=False).encode()}

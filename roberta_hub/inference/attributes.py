@@ -12,7 +12,7 @@ from roberta_hub.arguments import advise, kind_of, one_of, short_repr, text_of, 
 from roberta_hub.checkpoint.names.families import FAMILIES
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.inference.embed import kept_of, vector_width
-from roberta_hub.inference.heads import BY_HEAD, ByHead, by_head
+from roberta_hub.inference.heads import HeadFact
 from roberta_hub.model.known_head import (
     heads_of,
     kind_of_head,
@@ -60,10 +60,15 @@ _CHECKS: dict[str, Callable[[Any, str, Any], Any]] = {
     "source": _text,
 }
 """Attributes of a model, each with its check."""
-CHECKED = (*BY_HEAD, *_CHECKS)
+CHECKED = ("labels", *_CHECKS)
 """Attributes that `checked_attribute` checks."""
-OWN = (*CHECKED, "task", "cfg", "bpe", "fitted", "learnt", "optimized")
-"""Attributes of a model that are set."""
+OWN = (*_CHECKS, "task", "cfg", "bpe", "fitted", "learnt", "optimized")
+"""Attributes of a model that are set, without the facts of heads."""
+
+
+def settable(owner: type) -> list[str]:
+    """List the attributes of a model that are set."""
+    return [*(name for name, own in vars(owner).items() if isinstance(own, HeadFact)), *OWN]
 
 
 def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
@@ -77,18 +82,10 @@ def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
     Raises:
         RobertaHubError: it cannot be used.
     """
-    if name == "labels" and isinstance(value, (list, tuple)):
-        value = {**roberta.labels, labelled_head(roberta): value}
-    if name in BY_HEAD:
-        return by_head(name, roberta.model, value)
-    return _CHECKS[name](roberta, name, value)
-
-
-def follow_model(roberta: Any) -> None:
-    """Let what is known of heads be checked by the model that an interface now has."""
-    for name in BY_HEAD:
-        if isinstance(entries := vars(roberta).get(name), ByHead):
-            entries.model = roberta.model
+    if name != "labels":
+        return _CHECKS[name](roberta, name, value)
+    listed = isinstance(value, (list, tuple))
+    return {**roberta.labels, labelled_head(roberta): value} if listed else value
 
 
 # ---- names of other libraries ----

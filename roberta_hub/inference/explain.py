@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import short_repr, text_of
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputTypeError, placed
 from roberta_hub.inference.batching import (
     BatchStates,
@@ -39,7 +38,7 @@ from roberta_hub.inference.windows import Windows
 from roberta_hub.inference.word_spans import WordSpan, word_spans
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.packing import PackedBatch
-from roberta_hub.settings import DEFAULT_HEAD
+from roberta_hub.settings import DEFAULT_HEAD, Inputs
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Display, Part

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar, get_args
 
 from torch import nn
 
 from roberta_hub.arguments import kind_of, one_of, short_repr
-from roberta_hub.config import Inputs, check_head_name
+from roberta_hub.config import check_head_name
 from roberta_hub.errors import (
     InputError,
     InputTypeError,
@@ -22,7 +23,6 @@ from roberta_hub.errors import (
 )
 from roberta_hub.model.known_head import (
     VERBS,
-    Kind,
     heads_of,
     kind_of_head,
     known_head,
@@ -33,15 +33,20 @@ from roberta_hub.model.known_head import (
 from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.rows.frames import list_of
 from roberta_hub.settings import (
+    Head,
     HeadKind,
+    HeadType,
+    Inputs,
     WordRule,
     check_kind,
     check_thresholds,
     check_words,
+    column,
 )
 from roberta_hub.text.dictionary import MASK
 from roberta_hub.text.tokenizer import Text
 
+Value = TypeVar("Value")
 _GIVE_PAIRS = Remedy(
     "pass (text, other text) for each, or ask zero_shot(texts, labels), which takes single texts "
     "and labels in words",
@@ -64,7 +69,7 @@ _NO_SPAN_HEAD = Remedy(
 
 
 def _listed(
-    names: Sequence[str] | nn.ModuleDict, kind: Kind, labels: Callable[[str], Sequence[str]]
+    names: Sequence[str] | nn.ModuleDict, kind: HeadType, labels: Callable[[str], Sequence[str]]
 ) -> str:
     """Heads with their labels: "mnli (contradiction, neutral, entailment), topic (art, sport)"."""
     if kind == "span":
@@ -151,18 +156,6 @@ def is_numbered(labels: Sequence[str]) -> bool:
     return all(re.fullmatch(r"(?:LABEL_)?\d+", label) for label in labels)
 
 
-def trained_on(head: str, marks: Mapping[str, Inputs], labels: Sequence[str]) -> Inputs | None:
-    """What a head was trained on: its recorded inputs, else pairs for entailment, else unknown.
-
-    Example:
-        >>> trained_on("mnli", {}, ["Contradiction", "Neutral", "Entailment"])
-        'pair'
-        >>> trained_on("topic", {}, ["art", "sport"]) is None
-        True
-    """
-    return marks.get(head, "pair" if entails(labels) else None)
-
-
 def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> None:
     """Refuse all but pairs for a head of pairs, and tuples for one of single texts.
 
@@ -199,11 +192,11 @@ def _beginning(text: Text) -> str:
     return repr(text if isinstance(text, str) else text[0])[:40]
 
 
-# ---- what is known of each head ----
+# ---- what is known of each head: attributes of a model ----
 
 
 def _labels(model: nn.Module, head: str, value: Any) -> Any:
-    kind: Kind = "token" if head in heads_of(model, "token") else "classification"
+    kind: HeadType = "token" if head in heads_of(model, "token") else "classification"
     return check_labels(head, value, outputs_of(known_head(model, head, kind)))
 
 
@@ -217,99 +210,88 @@ def _of_classifier(model: nn.Module, head: str, value: Any) -> Any:
     return value  # checked when it is used, with the labels of then
 
 
-def _word_rule(model: nn.Module, head: str, value: Any) -> Any:
+def _of_any(model: nn.Module, head: str, value: Any) -> Any:
     if kind_of_head(model, head) is None:
         raise unknown_head(model, head, None)
     return value  # as above
 
 
-BY_HEAD: dict[str, Callable[[nn.Module, str, Any], Any]] = {
+_CHECKS: dict[str, Callable[[nn.Module, str, Any], Any]] = {
     "labels": _labels,
     "inputs": _inputs,
-    "kinds": _of_classifier,
+    "kind": _of_classifier,
     "thresholds": _of_classifier,
-    "word_rules": _word_rule,
 }
-"""Attributes with an entry for each head, each with the check of a new entry."""
+"""Checks of facts when they are set; others are `_of_any`."""
 
 
-class ByHead(dict[str, Any]):
-    """An attribute with an entry for each head, which is checked when it is set.
+class ByHead(dict[str, Any], MutableMapping[str, Any]):
+    """One fact of the heads that have it, by name, when it was asked for.
 
-    Kinds, thresholds and word rules are checked again, and whole, when they are used.
+    An entry that is set is checked, and set in the head's record.
     """
 
-    def __init__(self, name: str, given: Mapping[str, Any], model: nn.Module) -> None:
-        """Take entries as they are.
-
-        Args:
-            name: of the attribute.
-            given: its entries.
-            model: that has the heads.
-        """
-        super().__init__(given)
-        self.name, self.model = name, model
+    def __init__(self, heads: Heads, fact: str) -> None:
+        super().__init__(column(heads.known, fact))
+        self.heads, self.fact = heads, fact
 
     def __setitem__(self, head: str, value: Any) -> None:
-        super().__setitem__(head, BY_HEAD[self.name](self.model, head, value))
+        value = _CHECKS.get(self.fact, _of_any)(self.heads.model, head, value)
+        self.heads.note(head, **{self.fact: value})
+        super().__setitem__(head, value)
 
-    def update(self, *given: Any, **more: Any) -> None:
-        """Set several entries."""
-        for head, value in dict(*given, **more).items():
-            self[head] = value
+    def __delitem__(self, head: str) -> None:
+        super().__delitem__(head)
+        self.heads.note(head, **{self.fact: None})
 
-    def setdefault(self, head: str, default: Any = None) -> Any:
-        """Return the entry of a head; set it first where it has none."""
-        if head not in self:
-            self[head] = default
-        return self[head]
+    # dict's own would not call the methods above.
+    clear, pop, popitem = MutableMapping.clear, MutableMapping.pop, MutableMapping.popitem
+    update, setdefault = MutableMapping.update, MutableMapping.setdefault
 
     def __ior__(self, more: Any) -> ByHead:  # type: ignore[override, misc]
         self.update(more)
         return self
 
     def __reduce__(self) -> Any:
-        return ByHead, (self.name, dict(self), self.model)
+        return dict, (dict(self),)
 
 
-def entries(name: str, given: Mapping[str, Any], model: nn.Module) -> ByHead:
-    """Make an attribute of what comes with a model; entries of heads that it lacks are kept.
+class HeadFact(Generic[Value]):
+    """An attribute of an interface: one fact of its heads, by name."""
 
-    Args:
-        name: of the attribute.
-        given: its entries.
-        model: that has the heads.
+    def __init__(self, fact: str) -> None:
+        self.fact = fact
 
-    Raises:
-        RobertaHubError: an entry of a head that is there cannot be used.
-    """
-    made = ByHead(name, given, model)
-    made.update({head: value for head, value in given.items() if kind_of_head(model, head)})
-    return made
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, roberta: Any, owner: type) -> dict[str, Value]:
+        return {} if roberta is None else ByHead(roberta._heads, self.fact)
+
+    def __set__(self, roberta: Any, given: Mapping[str, Value]) -> None:
+        """Set the fact of all heads, once each entry is checked."""
+        heads = roberta._heads
+        if isinstance(given, ByHead) and given == column(heads.known, self.fact):
+            return  # as `|=` has set them
+        if not isinstance(given, Mapping):
+            raise InputTypeError(
+                f"{self.name} is a {kind_of(given)}; give a dict with an entry for each head, of "
+                f"{list_heads(heads.model)}"
+            )
+        check = _CHECKS.get(self.fact, _of_any)
+        checked = {head: check(heads.model, head, value) for head, value in given.items()}
+        for head in {**heads.known, **checked}:
+            heads.note(head, **{self.fact: checked.get(head)})
 
 
-def by_head(name: str, model: nn.Module, value: Any) -> ByHead:
-    """Check an attribute that is set whole, and let it check its entries.
-
-    Args:
-        name: of the attribute.
-        model: that has the heads.
-        value: what is assigned.
-
-    Raises:
-        InputTypeError: no dict.
-        RobertaHubError: an entry cannot be used.
-    """
-    if isinstance(value, ByHead) and (value.name, value.model) == (name, model):
-        return value
-    if not isinstance(value, Mapping):
-        raise InputTypeError(
-            f"{name} is a {kind_of(value)}; give a dict with an entry for each head, of "
-            f"{list_heads(model)}"
-        )
-    made = ByHead(name, {}, model)
-    made.update(value)
-    return made
+def checked_heads(model: nn.Module, known: Mapping[str, Head]) -> dict[str, Head]:
+    """Check what comes with a model; what is known of heads that it lacks is kept as it is."""
+    heads = Heads(model, dict(known))
+    for head in filter(partial(kind_of_head, model), known):
+        given = {fact: getattr(known[head], fact) for fact in _CHECKS}
+        found = {f: _CHECKS[f](model, head, v) for f, v in given.items() if v is not None}
+        heads.note(head, **found)
+    return heads.known
 
 
 # ---- the heads of a model ----
@@ -321,27 +303,27 @@ class Heads:
 
     model: nn.Module
     """Ours or fairseq's."""
-    given: Mapping[str, Sequence[str]]
-    """Class names of heads, if given."""
-    marks: Mapping[str, Inputs]
-    """Inputs that heads were trained on, if known."""
-    default: str | None
+    known: dict[str, Head]
+    """What is known of heads, by name; those of heads that the model lacks may be among them."""
+    default: str | None = None
     """The head that the model was trained for, if known."""
     dictionary: Any = None
     """Label dictionary of the task, ours or fairseq's, if any."""
-    kinds: Mapping[str, HeadKind] = field(default_factory=dict)
-    """Kinds of classification heads, if known."""
-    given_thresholds: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Thresholds of each label of multi-label heads, if chosen."""
-    word_rules: Mapping[str, WordRule] = field(default_factory=dict)
-    """How token heads split texts into words, if known."""
+
+    def of(self, head: str) -> Head:
+        """What is known of a head."""
+        return self.known.get(head, Head())
+
+    def note(self, head: str, **facts: Any) -> None:
+        """Set facts of a head; None: unknown."""
+        self.known[head] = replace(self.of(head), **facts)
 
     def labels(self, head: str) -> tuple[str, ...]:
         """Labels of a head: given, else from the label dictionary, else numbers."""
         is_token = isinstance(head, str) and head in heads_of(self.model, "token")
-        kind: Kind = "token" if is_token else "classification"
+        kind: HeadType = "token" if is_token else "classification"
         count = outputs_of(known_head(self.model, head, kind))
-        known = self.given.get(head)
+        known = self.of(head).labels
         if known is None and self.dictionary is not None and kind == "classification":
             names = self.dictionary.symbols[self.dictionary.nspecial :]
             # fairseq pads dictionaries to a multiple of eight, and adds <mask> to those of labels.
@@ -351,8 +333,9 @@ class Heads:
         return tuple(known)
 
     def inputs(self, head: str) -> Inputs | None:
-        """Inputs that a head was trained on; None: unknown."""
-        return trained_on(head, self.marks, self.labels(head))
+        """What a head was trained on: recorded, else pairs for entailment, else None: unknown."""
+        labels = self.labels(head)
+        return self.of(head).inputs or ("pair" if entails(labels) else None)
 
     def kind(self, head: str) -> HeadKind | None:
         """Kind of a classification head; None: unknown.
@@ -360,7 +343,7 @@ class Heads:
         Raises:
             InputError: `roberta.kinds` has an invalid kind.
         """
-        return check_kind(head, self.kinds.get(head))
+        return check_kind(head, self.of(head).kind)
 
     def thresholds(self, head: str) -> tuple[float, ...] | None:
         """Thresholds of a classification head's labels; None: it has none.
@@ -368,7 +351,7 @@ class Heads:
         Raises:
             InputError: `roberta.thresholds` is not a number in 0 to 1 for each label.
         """
-        return check_thresholds(head, self.given_thresholds.get(head), len(self.labels(head)))
+        return check_thresholds(head, self.of(head).thresholds, len(self.labels(head)))
 
     def words(self, head: str) -> WordRule:
         """How a token head splits texts into words.
@@ -376,7 +359,8 @@ class Heads:
         Raises:
             InputError: `roberta.word_rules` has an invalid rule.
         """
-        return check_words(head, self.word_rules.get(head, "words"))
+        own = self.of(head).words
+        return "words" if own is None else check_words(head, own)
 
     def own(self, inputs: Inputs) -> str | None:
         """The classification head for single texts, or for pairs; None: none, or several.
@@ -416,7 +400,7 @@ class Heads:
     def find(
         self,
         head: str | None,
-        kind: Kind,
+        kind: HeadType,
         verb: str,
         *,
         inputs: Inputs | None = None,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from torch import nn
 
 from roberta_hub.arguments import kind_of, short_repr
 from roberta_hub.errors import InputTypeError, Remedy, UnknownNameError, close_names
+from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.other_names import task_advice
+from roberta_hub.settings import FACTS, Head, HeadType, check_head
 
-Kind = Literal["classification", "token", "span"]
-VERBS: dict[Kind, Remedy] = {
+VERBS: dict[HeadType, Remedy] = {
     "classification": Remedy("classify, choose and predict", "classify and choose"),
     "token": Remedy("tag"),
     "span": Remedy("answer"),
@@ -19,18 +22,18 @@ VERBS: dict[Kind, Remedy] = {
 """Which verbs a head of each kind answers."""
 
 
-def heads_of(model: nn.Module, kind: Kind = "classification") -> nn.ModuleDict:
+def heads_of(model: nn.Module, kind: HeadType = "classification") -> nn.ModuleDict:
     """Return a model's heads of one kind; fairseq's model has classification heads only."""
     heads: nn.ModuleDict = getattr(model, f"{kind}_heads", None) or nn.ModuleDict()
     return heads
 
 
-def kind_of_head(model: nn.Module, head: str) -> Kind | None:
+def kind_of_head(model: nn.Module, head: str) -> HeadType | None:
     """Return the kind of the head that has a name; None: no head has it."""
     return next((kind for kind in VERBS if head in heads_of(model, kind)), None)
 
 
-def list_heads(model: nn.Module, kind: Kind = "classification") -> str:
+def list_heads(model: nn.Module, kind: HeadType = "classification") -> str:
     """List all heads for a message: "mnli, ner (token), squad (span)", or "none".
 
     Args:
@@ -41,7 +44,7 @@ def list_heads(model: nn.Module, kind: Kind = "classification") -> str:
     return ", ".join([*heads_of(model, kind), *others]) or "none"
 
 
-def known_head(model: nn.Module, head: object, kind: Kind = "classification") -> nn.Module:
+def known_head(model: nn.Module, head: object, kind: HeadType = "classification") -> nn.Module:
     """Return the head of one kind that has a name.
 
     Args:
@@ -64,8 +67,36 @@ def outputs_of(head: nn.Module) -> int:
     return int(head.out_proj.out_features)  # type: ignore[union-attr, arg-type]
 
 
+def whole_heads(model: nn.Module, known: Mapping[str, Head]) -> dict[str, Head]:
+    """Return the record of each head that a model has: what its module says, and what is known.
+
+    Facts that heads of its type do not have are left out.
+
+    Args:
+        model: ours or fairseq's.
+        known: facts by head; those of heads that the model lacks are left out.
+
+    Raises:
+        InputError: a fact that cannot be.
+    """
+    types = {name: kind for kind in VERBS for name in heads_of(model, kind)}
+    return {
+        name: _whole(heads_of(model, types[name])[name], known.get(name, Head()), name, types[name])
+        for name in {**known, **types}
+        if name in types
+    }
+
+
+def _whole(module: nn.Module, known: Head, name: str, kind: HeadType) -> Head:
+    said: dict[str, Any] = {"pooling": pooling_of(module), "normalize": normalizes(module)}
+    said |= {fact.name: fact.default for fact in FACTS.values() if fact.metadata["of"] != kind}
+    said["labels"] = None if kind == "span" else known.labels
+    head = dataclasses.replace(known, name=name, type=kind, **said)
+    return check_head(name, head, outputs_of(module))
+
+
 def unknown_head(
-    model: nn.Module, head: object, kind: Kind | None, more: tuple[str, ...] = ()
+    model: nn.Module, head: object, kind: HeadType | None, more: tuple[str, ...] = ()
 ) -> InputTypeError | UnknownNameError:
     """Make the error for a head that there is not.
 
@@ -92,7 +123,7 @@ def unknown_head(
     return UnknownNameError(what, remedy=_remedy(model, head, kind))
 
 
-def _remedy(model: nn.Module, head: str, kind: Kind | None) -> Remedy | None:
+def _remedy(model: nn.Module, head: str, kind: HeadType | None) -> Remedy | None:
     """Say what the name is for, or how a head of it is made."""
     if kind is None:
         return task_advice(head)

@@ -73,13 +73,11 @@ def content_of(
     heads = [head] if head in heads_of(interface.model) and task != "masked_lm" else []
     checkpoint = checkpoint_of(
         interface.model,
+        interface._heads.known,
         interface.tokenizer,
         interface.task,
-        interface.labels,
         interface.default_head,
-        interface.inputs,
         family=interface.family,
-        kinds=interface.kinds,
         learnt=interface.learnt,
     )
     checkpoint, files = fairseq_files(checkpoint, interface.tokenizer)

@@ -12,12 +12,12 @@ from typing import Any
 from torch import Tensor
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import has_lm_head
 from roberta_hub.inference.heads import entails
 from roberta_hub.interface import RobertaHubInterface, verb_model
-from roberta_hub.model.known_head import Kind, heads_of
+from roberta_hub.model.known_head import heads_of
+from roberta_hub.settings import HeadType, Inputs
 from roberta_hub.show.display import Display
 from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.ui.calls import Call, Command
@@ -295,7 +295,7 @@ def _token_strip(roberta: RobertaHubInterface) -> Iterator[Tab]:
 
 
 def _heads(
-    roberta: RobertaHubInterface, kind: Kind, fits: Callable[[str], bool] = lambda head: True
+    roberta: RobertaHubInterface, kind: HeadType, fits: Callable[[str], bool] = lambda head: True
 ) -> list[tuple[str, str, dict[str, str]]]:
     """For each head of a kind its name, the end of its tab's title, and the keyword that names it.
 

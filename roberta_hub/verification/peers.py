@@ -26,16 +26,15 @@ from roberta_hub.export.graph import AnswerKind, ExportedAnswer
 from roberta_hub.files import read_note
 from roberta_hub.formats.huggingface_heads import KIND
 from roberta_hub.inference.batching import packing_model
-from roberta_hub.inference.classify import Activation
 from roberta_hub.inference.embed import embed, within_limit
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.settings import SentenceSettings
+from roberta_hub.settings import Head, HeadKind, SentenceSettings
 from roberta_hub.terminal import without_secrets
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.verification.servers import rows_of, server
-from roberta_hub.verification.setup import VECTORS, Head, Setup, heads_of
+from roberta_hub.verification.setup import VECTORS, Setup, heads_of
 
 POOLER = ExportedAnswer("pooled", "pooler")
 """What BERT's pooler makes of the first token."""
@@ -224,7 +223,7 @@ def _answers_of_ours(model: Roberta, roberta: RobertaHubInterface) -> Iterator[G
     for answer in plain:
         yield Given(answer, asked(answer))
     for head in heads_of(roberta):
-        yield Given(ExportedAnswer(head.kind), asked(ExportedAnswer(head.kind, head.name)), head)
+        yield Given(ExportedAnswer(head.type), asked(ExportedAnswer(head.type, head.name)), head)
 
 
 # ---- transformers and sentence-transformers ----
@@ -364,7 +363,7 @@ def _answers_of_theirs(
         return (), {f"answers of {kind}": "what this class answers is not known here"}
     if head.labels:
         own = asked("classification", "seq_relationship_logits", "sop_logits", "logits")
-        made = Head(head.name, "classification", head.labels, "softmax")
+        made = Head(name=head.name, type="classification", labels=head.labels, kind="single_label")
         words = (asked("language", "prediction_logits"),) if head.lm_head else ()
         return (replace(own, head=made), *words), {}
     answer = _KINDS[head.kind]
@@ -375,7 +374,7 @@ def _answers_of_theirs(
 def _head_of_config(kind: AnswerKind, config: Mapping[str, Any]) -> Head:
     """Read what config.json says of a head's numbers."""
     if kind == "span":
-        return Head("", "span", None)
+        return Head(type="span")
     named = config.get("id2label")
     labels = None
     if isinstance(named, dict) and {str(i) for i in named} == {str(i) for i in range(len(named))}:
@@ -383,13 +382,13 @@ def _head_of_config(kind: AnswerKind, config: Mapping[str, Any]) -> Head:
             str(label) for _, label in sorted(named.items(), key=lambda one: int(one[0]))
         )
     if kind == "token":
-        return Head("", "token", labels)
-    ways: dict[object, Activation] = {
-        "multi_label_classification": "sigmoid",
-        "regression": "none",
+        return Head(type="token", labels=labels)
+    kinds: dict[object, HeadKind] = {
+        "multi_label_classification": "multi_label",
+        "regression": "regression",
     }
-    way = None if labels is None else ways.get(config.get(KIND), "softmax")
-    return Head("", "classification", labels, way)
+    learnt = None if labels is None else kinds.get(config.get(KIND), "single_label")
+    return Head(type="classification", labels=labels, kind=learnt)
 
 
 def _ids_of(tokenizer: Any, longest: int) -> Callable[[Sequence[Text]], list[Tensor]]:

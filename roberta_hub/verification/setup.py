@@ -10,20 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.config import Inputs
 from roberta_hub.export.check import answer_packed
 from roberta_hub.export.graph import ExportedAnswer
 from roberta_hub.inference.batching import Runner
-from roberta_hub.inference.classify import Activation, activation_of
 from roberta_hub.inference.embed import embed_windows
+from roberta_hub.inference.heads import Heads
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.windows import Windows, fit_windows, keep_as_tokenizers
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.model.known_head import Kind
+from roberta_hub.model.known_head import VERBS, whole_heads
 from roberta_hub.model.known_head import heads_of as all_heads
 from roberta_hub.model.packing import PackedBatch, pack_sequences
 from roberta_hub.model.roberta import Roberta, require_roberta
-from roberta_hub.settings import SentenceSettings
+from roberta_hub.settings import Head, SentenceSettings
 from roberta_hub.text.tokenizer import Text, Tokenizer
 
 VECTORS = ExportedAnswer("pooled")
@@ -50,38 +49,23 @@ def as_encode(tokenizer: Tokenizer, sentence: str) -> list[int]:
     return ids
 
 
-@dataclass(frozen=True)
-class Head:
-    """What the numbers of a head mean."""
-
-    name: str
-    """"": the peer does not name it."""
-    kind: Kind
-    labels: tuple[str, ...] | None
-    """None: they are not named."""
-    way: Activation | None = None
-    """From logits to probabilities; None: unknown, or not a head for sentences."""
-    inputs: Inputs | None = None
-    """What it was trained on; None: unknown."""
-    thresholds: tuple[float, ...] | None = None
-    """Of a head of any number of labels."""
-    words: str = ""
-    """How texts are split into words for it; "": unknown."""
-
-
 def heads_of(roberta: RobertaHubInterface) -> tuple[Head, ...]:
-    """List the heads of a model of ours."""
-    known, model = roberta._heads, roberta.model
-    found = []
-    for name in all_heads(model, "classification"):
-        labels, way = known.labels(name), activation_of(known.kind(name), None)
-        least = known.thresholds(name) if way == "sigmoid" else None
-        found.append(Head(name, "classification", labels, way, known.inputs(name), least))
-    for name in all_heads(model, "token"):
-        found.append(Head(name, "token", known.labels(name), inputs="one", words=known.words(name)))
-    for name in all_heads(model, "span"):
-        found.append(Head(name, "span", None, inputs="pair"))
-    return tuple(found)
+    """List the heads of a model of ours, with what it answers where nothing is recorded."""
+    known = roberta._heads
+    heads = whole_heads(known.model, known.known)
+    return tuple(_answering(heads[n], known) for k in VERBS for n in all_heads(known.model, k))
+
+
+def _answering(head: Head, known: Heads) -> Head:
+    if head.type == "span":
+        return replace(head, inputs="pair")
+    labels = known.labels(head.name)
+    if head.type == "token":
+        return replace(head, labels=labels, inputs="one", words=head.words or "words")
+    kind = head.kind or "single_label"
+    least = head.thresholds if kind == "multi_label" else None
+    inputs = known.inputs(head.name)
+    return replace(head, labels=labels, inputs=inputs, kind=kind, thresholds=least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,12 @@ from roberta_hub.checkpoint.names.families import FAMILIES
 from roberta_hub.errors import InputError
 from roberta_hub.export.graph import AnswerKind, ExportedAnswer
 from roberta_hub.hub import load_model
-from roberta_hub.inference.classify import Activation, activate
+from roberta_hub.inference.classify import Activation, activate, activation_of
 from roberta_hub.inference.dtype_choice import check_least_cosine
 from roberta_hub.inference.heads import is_numbered
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.finite_weights import check_weights
-from roberta_hub.settings import DEFAULT_THRESHOLD
+from roberta_hub.settings import DEFAULT_THRESHOLD, Head, HeadKind
 from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.verification.diagnosis import (
@@ -51,7 +51,7 @@ from roberta_hub.verification.faults import (
 from roberta_hub.verification.peers import Given, Peer, Rows, peer_of
 from roberta_hub.verification.records import Finding, Kind, Stage, Verification
 from roberta_hub.verification.servers import RefusedTextError
-from roberta_hub.verification.setup import VECTORS, Head, Setup, for_vectors, setup_of
+from roberta_hub.verification.setup import VECTORS, Setup, for_vectors, setup_of
 from roberta_hub.verification.texts import PLAIN, Probe, probes
 
 LEAST_COSINE = 0.99
@@ -70,10 +70,10 @@ REFUSALS = (400, 413, 414, 422)
 """Statuses with which a service refuses a text; others are its own trouble."""
 PRETRAINED = {h.name for table in FAMILIES.values() for h in table.heads if h.labels}
 """Heads of BERT's and ALBERT's pre-training, which a whole model may leave out."""
-WAYS: dict[Activation, str] = {
-    "softmax": "probabilities that add up to 1",
-    "sigmoid": "a probability for each label by itself",
-    "none": "no probabilities",
+MEANINGS: dict[HeadKind, str] = {
+    "single_label": "probabilities that add up to 1",
+    "multi_label": "a probability for each label by itself",
+    "regression": "no probabilities",
 }
 UNIT = 0.02
 """How far from 1 the length of a normalized vector may be, in bfloat16."""
@@ -184,7 +184,7 @@ class _Work:
 
     def _left(self) -> None:
         """Say which answers were not compared; one that both give forbids a verdict."""
-        ours = {_title(head.kind, head.name): head.name for head in self.setup.heads}
+        ours = {_title(head.type, head.name): head.name for head in self.setup.heads}
         model = self.setup.model
         there = {
             "vectors": self.embeds,
@@ -296,7 +296,7 @@ class _Work:
         Raises:
             InputError: the peer says nothing of its head, and several of ours could be it.
         """
-        ours = [head for head in self.setup.heads if head.kind == theirs.kind]
+        ours = [head for head in self.setup.heads if head.type == theirs.type]
         others = [given.head for given in self.peer.answers if given.head is not None]
         taken = {head.name for head in others}
         free = [head for head in ours if head.name not in taken]
@@ -305,7 +305,7 @@ class _Work:
             [head for head in ours if head.name == theirs.name],
             [head for head in free if labels and {*(head.labels or ())} == labels],
             [head for head in free if not theirs.name and len(head.labels or ()) == width],
-            free if len(ours) == 1 and [o.kind for o in others].count(theirs.kind) == 1 else [],
+            free if len(ours) == 1 and [o.type for o in others].count(theirs.type) == 1 else [],
         ):
             if len(alike) == 1:
                 return alike[0]
@@ -315,7 +315,7 @@ class _Work:
                 f"which answer of our model that is: {'; '.join(map(_described, ours))}; id2label "
                 "in its config.json says it"
             )
-        title = _title(theirs.kind, theirs.name)
+        title = _title(theirs.type, theirs.name)
         if ours and (not theirs.name or not others[1:]):
             has = f" with the labels {_listed(theirs.labels)}" if theirs.labels else ""
             said = f"has a head{has}, and our model has {'; '.join(map(_described, ours))}"
@@ -382,10 +382,9 @@ class _Work:
 
     def _meanings(self, name: str, ours: Head, theirs: Head) -> None:
         """Compare what two heads make of the same numbers."""
-        if theirs.way is not None and theirs.way != ours.way and len(ours.labels or ()) > 1:
-            said = (
-                f"makes {WAYS[theirs.way]} of the numbers, and our model {WAYS[ours.way or 'none']}"
-            )
+        if theirs.kind not in (None, ours.kind) and len(ours.labels or ()) > 1:
+            made, own = (MEANINGS[head.kind or "regression"] for head in (theirs, ours))
+            said = f"makes {made} of the numbers, and our model {own}"
             self.findings.append(Finding("fault", "probabilities", said, name, 0.0, 0.0))
         if not theirs.name:
             return  # other libraries have neither
@@ -443,7 +442,9 @@ class _Work:
         self._note(found_here, state)
         self._count(name, question)
         way: Activation | None = "softmax" if kind in ("language", "token") else None
-        self._least_cosine(question, state, way if head is None else head.way or way)
+        if head is not None and head.kind is not None:
+            way = activation_of(head.kind, None)
+        self._least_cosine(question, state, way)
         for stage, (far, text) in zip(stages, worst, strict=True):
             where = ""
             if text is not None and far > SAME and kind in ("language", "classification"):

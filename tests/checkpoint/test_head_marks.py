@@ -163,7 +163,7 @@ def test_the_second_source_too(tmp_path: Path) -> None:
     checkpoint, record = read_huggingface(Folder(tmp_path)), find_record("roberta.large.mnli")
     assert record is not None
     apply_head_names(record, checkpoint)
-    assert (checkpoint.default_head, checkpoint.inputs) == ("mnli", {"mnli": "pair"})
+    assert (checkpoint.default_head, checkpoint.known("mnli").inputs) == ("mnli", "pair")
 
 
 # ---- names ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from roberta_hub.checkpoint.checkpoint import HEADS, Checkpoint
 from roberta_hub.checkpoint.fetch.records import MODELS, Kind, Record, Remote
 from roberta_hub.config import FAIRSEQ_FIELDS, RobertaConfig
 from roberta_hub.errors import CheckpointError
+from roberta_hub.settings import Head, column, with_columns
 
 SHAPE_FIELDS = (
     "vocab_size",
@@ -137,16 +139,17 @@ def apply_head_names(record: Record, checkpoint: Checkpoint) -> None:
         (old,), (new,) = theirs, lacking
         for key in [key for key in checkpoint.weights if key.startswith(f"{HEADS}{old}.")]:
             checkpoint.weights[HEADS + new + key[len(HEADS + old) :]] = checkpoint.weights.pop(key)
-        if old in checkpoint.inputs:
-            checkpoint.inputs[new] = checkpoint.inputs.pop(old)
-        if old in checkpoint.head_settings:
-            checkpoint.head_settings[new] = checkpoint.head_settings.pop(old)
-        labels = tuple(label.lower() for label in checkpoint.labels.pop(old, ()))
+        known = checkpoint.known_heads.pop(old, Head())
+        labels = tuple(label.lower() for label in known.labels or ())
         # A file that names its labels also has their order.
-        if sorted(labels) == sorted(record.labels[new]):
-            checkpoint.labels[new] = labels
-    checkpoint.labels = {**record.labels, **checkpoint.labels}
-    checkpoint.inputs = {**record.inputs, **checkpoint.inputs}
+        same = sorted(labels) == sorted(record.labels[new])
+        checkpoint.known_heads[new] = dataclasses.replace(known, labels=labels if same else None)
+    own = checkpoint.known_heads
+    checkpoint.known_heads = with_columns(
+        own,
+        labels={**record.labels, **column(own, "labels")},
+        inputs={**record.inputs, **column(own, "inputs")},
+    )
     checkpoint.default_head = checkpoint.default_head or record.default_head
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
@@ -25,7 +24,7 @@ from roberta_hub.measures.numbers import spearman
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
-from roberta_hub.settings import HeadPooling
+from roberta_hub.settings import HeadPooling, Inputs
 from roberta_hub.text.learnt import new_texts
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.calibration import (

@@ -117,17 +117,9 @@ def keep_head(
         kind: of the head that stays.
         head: its name.
     """
-    about: tuple[dict[str, Any], ...] = (
-        roberta.labels,
-        roberta.inputs,
-        roberta.kinds,
-        roberta.thresholds,
-        roberta.word_rules,
-    )
     for own_kind in ("classification", "token", "span"):
         heads: Any = getattr(roberta.model, f"{own_kind}_heads", {})
         for name in [name for name in heads if (name, own_kind) != (head, kind)]:
             del heads[name]
-            for known in about:
-                known.pop(name, None)
+            roberta._heads.known.pop(name, None)
     roberta.zero_shot_settings = None  # they speak of weights and of a head that were

@@ -29,6 +29,7 @@ from roberta_hub.train.loop.state import (
     begin_state,
     check_shapes,
     commit_state,
+    distinct_weights,
     load_state,
     load_without_tensors,
     save_state,
@@ -62,23 +63,9 @@ _LOAD: Any = state_dict_loader.load if _TAKES_ALONE else state_dict_loader.load_
 # ---- tensors by name ----
 
 
-def weights_of(module: nn.Module) -> dict[str, Tensor]:
-    """List parameters and buffers by name, tied ones once, each as this process holds it.
-
-    The names are those of `state.distinct_weights`, which cannot see that sharded tensors are tied.
-    """
-    found: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            found[name] = tensor.detach()
-    return found
-
-
 def tensors_of(module: nn.Module, optimizer: Any) -> dict[str, Tensor]:
     """List all tensors of a state by name, without gathering any."""
-    found = {f"model.{name}": tensor for name, tensor in weights_of(module).items()}
+    found = {f"model.{name}": tensor for name, tensor in distinct_weights(module).items()}
     for group in optimizer.param_groups:
         for name, parameter in zip(group["names"], group["params"], strict=True):
             for key, value in optimizer.state.get(parameter, {}).items():
@@ -126,7 +113,7 @@ def read_parts(
         CheckpointError: damaged, or of another model.
     """
     known = _sizes(path)
-    live = weights_of(module)
+    live = distinct_weights(module)
     check_shapes(
         {name: tensor.shape for name, tensor in live.items()},
         {name[6:]: about.size for name, about in known.items() if name.startswith("model.")},

@@ -76,16 +76,11 @@ class State:
 
 
 def distinct_weights(module: nn.Module) -> dict[str, Tensor]:
-    """List parameters and buffers by name; those that share memory come once."""
-    found: dict[str, Tensor] = {}
-    seen: set[tuple[int, torch.Size]] = set()
-    for name, tensor in module.state_dict().items():
-        key = (tensor.data_ptr(), tensor.shape)
-        if tensor.numel() and key in seen:
-            continue
-        seen.add(key)
-        found[name] = tensor
-    return found
+    """List parameters and buffers by name, tied ones once, each as this process holds it."""
+    found: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        found.setdefault(id(tensor), (name, tensor.detach()))
+    return dict(found.values())
 
 
 def put_weights(module: nn.Module, weights: Mapping[str, Tensor], where: object) -> None:

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.classes import (
@@ -24,6 +23,7 @@ from roberta_hub.measures.classes import (
 )
 from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.settings import Inputs
 from roberta_hub.train.data.data_bins import (
     LABELS,
     LabelledIds,

@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import torch
 
-from roberta_hub.config import Inputs
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.known_head import heads_of
-from roberta_hub.settings import HeadKind
+from roberta_hub.settings import HeadKind, Inputs
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.task import Task
 from roberta_hub.train.settings import Config
@@ -51,12 +50,8 @@ def make_head(
     interface.default_head = head
     if inputs is not None:
         interface.inputs[head] = inputs
-    interface.thresholds.pop(head, None)  # they were chosen for the weights of before
-    interface.word_rules.pop(head, None)  # a task that cuts texts otherwise says it afterwards
-    if learns is None:
-        interface.kinds.pop(head, None)
-    else:
-        interface.kinds[head] = learns
+    # Thresholds were chosen for the weights of before; a task that cuts texts otherwise says so.
+    interface._heads.note(head, kind=learns, thresholds=None, words=None)
     return names
 
 
