@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,9 +11,8 @@ from roberta_hub.arguments import one_of, switch, whole_number
 from roberta_hub.inference.batching import BatchStates, Reading, Runner
 from roberta_hub.inference.pooling import pooled
 from roberta_hub.inference.windows import Windows
+from roberta_hub.settings import Pooling
 from roberta_hub.text.tokenizer import Text
-
-Pooling = Literal["cls", "mean", "max", "pooler"]
 
 
 def features(

@@ -102,6 +102,13 @@ def collect(
     return tuple(found)
 
 
+def collect_given(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Join the lists of an option; None: it is not given."""
+    return collect(context, option, values) or None
+
+
 def parse_keep(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...] | None:
@@ -121,19 +128,6 @@ def complete_model(
 
     names = [name for name in available_models() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
-
-
-def takes_topk(help: str) -> Decorator:
-    """Make the option -k, the number of answers per text."""
-    return option(
-        "-k",
-        "--topk",
-        default=5,
-        show_default=True,
-        metavar="N",
-        type=click.IntRange(min=1),
-        help=help,
-    )
 
 
 MODEL = option(

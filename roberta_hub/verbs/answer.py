@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.errors import InputError, placed
 from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.verbs.question import (
-    HEAD,
     SLOW_ROWS_AT_ONCE,
     AnswerFormat,
     Cells,
     Columns,
-    Option,
     Parts,
     Question,
     Record,
@@ -150,38 +148,19 @@ ANSWER: Question[Any, list[Any]] = Question(
     name="answer",
     help="""Find the span of a text that answers a question; the pairs are question and context.
 
-    The answer is "" where the text does not say it. It takes a model with a span head:
-    `roberta-hub train finetune=squad` trains one.
+    The answer is "" where the text does not say it. With --topk it also has `answers`, the best
+    first. It takes a model with a span head: `roberta-hub train finetune=squad` trains one.
     """,
     examples=(
         'roberta-hub answer -m squad --pair "Who wrote it?" "Ada Lovelace wrote it."',
         "roberta-hub answer -m squad -i questions.csv --text question,context -f csv",
     ),
-    options=(
-        HEAD,
-        Option(
-            "max_answer_tokens",
-            "number",
-            "Length of the longest answer.",
-            default=MAX_ANSWER,
-            least=1,
-        ),
-        Option(
-            "topk",
-            "number",
-            "How many answers, best first, as `answers`.",
-            flags="-k --topk",
-            least=1,
-        ),
-        Option(
-            "no_answer",
-            "flag",
-            "Never answer that the text does not say it.",
-            flags="--always",
-            default=True,
-            sets=False,
-        ),
-    ),
+    options={
+        "head": {},
+        "max_answer_tokens": {"ends": (1, None)},
+        "no_answer": {"flags": ("--always",)},
+        "topk": {},
+    },
     answers=_answers_of_rows,
     columns=_columns,
     answer_format=_answer_format,

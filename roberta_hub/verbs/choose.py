@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
-    HEAD,
     SLOW_ROWS_AT_ONCE,
     AnswerFormat,
     Columns,
-    Option,
     Parts,
     Question,
     Settings,
@@ -73,14 +71,14 @@ CHOOSE: Question[Prediction, list[Prediction]] = Question(
     name="choose",
     help="""Choose the best of several options for each text, or question.
 
-    Options are --options, or follow the text in further columns or after tabs. It takes a
-    model with a head of one output: `roberta-hub train finetune=race` trains one.
+    Options are --options, the same for each text, or follow it in further columns or after tabs. It
+    takes a model with a head of one output: `roberta-hub train finetune=race` trains one.
     """,
     examples=(
         'roberta-hub choose -m race "Where do fish live?" --options "in water,in trees"',
         "printf 'Fish live in\\twater\\ttrees\\n' | roberta-hub choose -m race",
     ),
-    options=(Option("options", "texts", "The same for each text.", metavar="A,B,C"), HEAD),
+    options={"options": {}, "head": {}},
     answers=_answers,
     columns=_columns,
     answer_format=_answer_format,

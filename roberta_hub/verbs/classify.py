@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
-from roberta_hub.verbs.question import HEAD, Option, Parts, Question, VerbModel
+from roberta_hub.verbs.question import Parts, Question, VerbModel
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
@@ -45,16 +45,7 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
         "roberta-hub classify -m mine -i reviews.csv --text text -o labels.csv",
         'roberta-hub classify --pair "A dog ran." "An animal moved."',
     ),
-    options=(
-        HEAD,
-        Option(
-            "multi_label",
-            "flag",
-            "A probability for each label of its own, or one label a text; else as the head "
-            "learnt.",
-            flags="--multi-label/--single-label",
-        ),
-    ),
+    options={"head": {}, "multi_label": {"flags": ("--multi-label/--single-label",)}},
     answers=answers,
     of_empty="its label",
     columns=prediction_columns,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.settings import SentenceSettings
-from roberta_hub.verbs.question import Option, Question, VerbModel
+from roberta_hub.verbs.question import Question, VerbModel
 from roberta_hub.verbs.vectors import vector_columns, vector_format
 
 if TYPE_CHECKING:
@@ -40,17 +40,7 @@ EMBED: Question[Tensor, Tensor] = Question(
         "roberta-hub embed -i reviews.csv --text text -o vectors.parquet",
         "printf 'A dog ran.\\nGoal!\\n' | roberta-hub embed -o vectors.npy",
     ),
-    options=(
-        Option("prompt", "text", 'Put this before each text: "query: ".', metavar="TEXT"),
-        Option("prompt_name", "text", "Or one of the model's own prompts.", metavar="NAME"),
-        Option(
-            "truncate_dim",
-            "number",
-            "Keep the first numbers of each vector, of a model that was trained for it.",
-            least=1,
-            metavar="N",
-        ),
-    ),
+    options={"prompt": {"metavar": "TEXT"}, "prompt_name": {}, "truncate_dim": {"ends": (1, None)}},
     answers=answers,
     of_empty="its vector",
     columns=vector_columns,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.verbs.question import (
     AnswerFormat,
     Columns,
-    Option,
     Parts,
     Question,
     Settings,
@@ -20,7 +19,7 @@ from roberta_hub.verbs.vectors import vector_columns, vector_format
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from roberta_hub.inference.features import Pooling
+    from roberta_hub.settings import Pooling
 
 
 def answers(
@@ -65,19 +64,7 @@ FEATURES: Question[Tensor, list[Tensor] | Tensor] = Question(
         'roberta-hub features "A dog ran." -o features.jsonl',
         "roberta-hub features -i corpus.txt --pooling mean -o features.npy",
     ),
-    options=(
-        Option(
-            "layer", "number", "-1 the features, 0 the embeddings, k the k-th layer.", default=-1
-        ),
-        Option(
-            "pooling",
-            "choice",
-            "cls, mean, max or pooler: one vector for each text, not for each token.",
-            choices=("cls", "mean", "max", "pooler"),
-            metavar="KIND",
-        ),
-        Option("normalize", "flag", "Give each vector the length 1.", default=False),
-    ),
+    options={"layer": {}, "pooling": {}, "normalize": {}},
     answers=answers,
     columns=_columns,
     answer_format=_answer_format,

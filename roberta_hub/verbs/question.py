@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from roberta_hub.errors import Place, RobertaHubError, placed
 
@@ -32,7 +32,6 @@ Columns = dict[str, Any]
 """The answers to many rows, by name: a list with a value for each row, or a Tensor (n, C)."""
 Settings = Mapping[str, Any]
 """A verb's options, by their Python names."""
-OptionKind = Literal["text", "texts", "number", "choice", "flag"]
 
 
 class Share(float):
@@ -108,33 +107,6 @@ class AnswerFormat:
         return {**dict.fromkeys(self.parts.called(self.parts.least), ""), **self.sample}
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a verb, as the shell declares it."""
-
-    name: str
-    """Keyword in Python and lakes."""
-    kind: OptionKind
-    """"text" and "texts", which is a list; "number" is whole; "flag" is on or off."""
-    help: str
-    flags: str = ""
-    """Flags on the command line, separated by spaces; "": `--name`."""
-    default: Any = None
-    """Default value; None: not given."""
-    least: int | None = None
-    """Minimum of a number."""
-    choices: tuple[str, ...] = ()
-    """Values of a choice."""
-    metavar: str | None = None
-    """Placeholder for the value in the help."""
-    sets: bool = True
-    """Value that a flag sets: `--always` sets `no_answer` to False."""
-    required: bool = False
-
-
-HEAD = Option("head", "text", "The head to ask, where there are several.", metavar="NAME")
-
-
 def _unchanged(rows: Any, found: AnswersT) -> AnswersT:
     return found
 
@@ -153,8 +125,10 @@ class Question(Generic[AnswerT, AnswersT]):
     """Help of the shell's command."""
     examples: tuple[str, ...]
     """Command lines, run by a test; none: the shell has no such command."""
-    options: tuple[Option, ...] = ()
-    """Options of the verb, in the order of the help."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Keywords of the method that the shell and lakes take too, each with what the shell adds to
+    its signature and docstring: `flags`, `metavar`, the `ends` of a number, whether it is
+    `needed`."""
     answers: Callable[..., AnswersT]
     """Ask a model: (Model, rows, the verb's options as keywords) -> an answer for each row, in a
     list or a Tensor (n, C). A row is one str, or a tuple of them."""
@@ -185,7 +159,7 @@ class Question(Generic[AnswerT, AnswersT]):
     @property
     def keywords(self) -> set[str]:
         """Names of the verb's options in a lake."""
-        return {option.name for option in self.options} | {*self.asked_columns}
+        return {*self.options, *self.asked_columns}
 
 
 def answer_texts(

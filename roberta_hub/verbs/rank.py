@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from roberta_hub.arguments import short_repr, text_of, whole_number
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.verbs.question import (
-    HEAD,
     AnswerFormat,
     Cells,
     Columns,
-    Option,
     Parts,
     Question,
     Record,
@@ -121,10 +119,7 @@ RANK: Question[float, list[float]] = Question(
         'roberta-hub rank -m reranker --pair "late delivery" "It came a week late."',
         "roberta-hub rank --label entailment -i found.csv --text query,text -f csv",
     ),
-    options=(
-        HEAD,
-        Option("label", "text", "Of a head with several: its probability.", metavar="NAME"),
-    ),
+    options={"head": {}, "label": {}},
     answers=scores,
     columns=_columns,
     answer_format=_answer_format,

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roberta_hub.settings import AGGREGATIONS, Aggregation
+from roberta_hub.settings import Aggregation
 from roberta_hub.show.colours import COLOUR_CYCLE
 from roberta_hub.show.display import Display, ShownList
 from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.verbs.question import (
-    HEAD,
     AnswerFormat,
     Cells,
     Columns,
-    Option,
     Parts,
     Question,
     Record,
@@ -103,17 +101,7 @@ TAG: Question[list[Span], list[list[Span]]] = Question(
         'roberta-hub tag -m ner "Ada Lovelace lived in London."',
         "printf 'Ada wrote.\\nIt rained.\\n' | roberta-hub tag -m ner -f csv",
     ),
-    options=(
-        HEAD,
-        Option(
-            "aggregation",
-            "choice",
-            "Whose label a word has: its first piece's in the words the head learnt, or by "
-            "transformers' first, average, max; piece labels each piece.",
-            choices=AGGREGATIONS,
-            default="word",
-        ),
-    ),
+    options={"head": {}, "aggregation": {}},
     answers=answers,
     columns=_columns,
     answer_format=_answer_format,

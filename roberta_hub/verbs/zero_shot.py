@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.settings import HYPOTHESIS, WAYS
+from roberta_hub.settings import HYPOTHESIS
 from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
-from roberta_hub.verbs.question import HEAD, Option, Question, VerbModel
+from roberta_hub.verbs.question import Question, VerbModel
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
@@ -49,25 +49,13 @@ ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
         'roberta-hub zero-shot "I was charged twice." --labels billing,delivery,praise',
         "roberta-hub zero-shot -i reviews.csv --text text --labels good,bad -f csv",
     ),
-    options=(
-        Option("labels", "texts", "In words.  [required]", metavar="A,B,C", required=True),
-        Option(
-            "hypothesis",
-            "text",
-            "A sentence with {} where the label goes.",
-            default=HYPOTHESIS,
-            metavar="TEXT",
-        ),
-        Option(
-            "by",
-            "choice",
-            "What is asked: a head for entailment, the nearest label by its vector, or both.  "
-            "[default: what the model says of itself]",
-            choices=WAYS,
-        ),
-        HEAD,
-        Option("multi_label", "flag", "Give each label a probability of its own.", default=False),
-    ),
+    options={
+        "labels": {"needed": True},
+        "hypothesis": {"metavar": "TEXT"},
+        "head": {},
+        "multi_label": {},
+        "by": {},
+    },
     answers=answers,
     of_empty="its label",
     columns=prediction_columns,
