@@ -25,8 +25,9 @@ import click
 
 import roberta_hub
 from roberta_hub.config import RobertaConfig
+from roberta_hub.shell.lakes import takes_rows
 from roberta_hub.shell.main import VERBS, verb
-from roberta_hub.shell.options import collect, collect_given, parse_keep, takes_rows, takes_texts
+from roberta_hub.shell.options import collect, collect_given, parse_keep, takes_texts
 from roberta_hub.train.config import GROUPS, compose, recipes
 from roberta_hub.train.limits import CHOICES, MINIMA
 from roberta_hub.train.settings import (

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from roberta_hub.shell.options import Request, examples, takes_rows
+from roberta_hub.shell.lakes import takes_rows
+from roberta_hub.shell.options import Request, examples
 from roberta_hub.shell.run_verb import answer_rows
 from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.verbs.question import Question

@@ -9,7 +9,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -111,17 +111,18 @@ def arguments_of(file: str, name: str) -> Iterator[Argument]:
             yield Argument(
                 argument.arg,
                 ast.unparse(argument.annotation or ast.Constant(None)).removesuffix(" | None"),
-                None if default is None else _value(default),
+                None if default is None else _value(default, lines),
                 default is None,
                 " ".join(says.get(argument.arg, "").split()),
             )
 
 
-def _value(default: ast.expr) -> Any:
-    """Evaluate a default: a literal, or a constant of `settings`."""
-    if isinstance(default, ast.Name):
-        return getattr(settings, default.id)
-    return ast.literal_eval(default)
+def _value(default: ast.expr, lines: Sequence[str]) -> Any:
+    """Evaluate a default: a literal, or a constant of `settings` or of the file itself."""
+    if not isinstance(default, ast.Name):
+        return ast.literal_eval(default)
+    own = next((line for line in lines if line.startswith(f"{default.id} = ")), "= None")
+    return getattr(settings, default.id, ast.literal_eval(own.split("= ")[1].strip()))
 
 
 def _option(
@@ -130,6 +131,7 @@ def _option(
     flags: tuple[str, ...] = (),
     ends: tuple[int, int | None] | None = None,
     needed: bool = False,
+    left: bool = False,
     **own: Any,
 ) -> Decorator:
     """Declare the option of an argument.
@@ -139,6 +141,7 @@ def _option(
         flags: names of the option, if not its own.
         ends: least and most of a whole number.
         needed: whether the verb checks that it is given.
+        left: whether the default is left to the function, so that None is not given.
         own: keywords of click.
     """
     flag = f"--{argument.name.replace('_', '-')}"
@@ -153,11 +156,12 @@ def _option(
         if not off:
             about |= {"is_flag": True, "flag_value": not argument.default}
             words |= {not argument.default: on, argument.default: "Without it"}
-    elif argument.default not in (None, ()):
+    elif argument.default not in (None, ()) and not left:
         about |= {"default": argument.default, "show_default": True}
     if ends is not None:
         about["type"] = click.IntRange(*ends)
-    about["help"] = _in_shell(argument.says, words) + ("  [required]" if needed else "")
+    remark = "  [required]" if needed else f"  [default: {argument.default}]" if left else ""
+    about["help"] = _in_shell(argument.says, words) + remark
     return option(*flags, argument.name, **{**about, **own})
 
 
