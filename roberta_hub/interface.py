@@ -23,8 +23,10 @@ from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
+    answer,
     attention_view,
     attributes,
+    choose,
     classify,
     embed,
     explain,
@@ -32,6 +34,7 @@ from roberta_hub.inference import (
     new_tokens,
     optimize,
     pronouns,
+    rank,
     replaced,
     search,
     token_strip,
@@ -47,6 +50,7 @@ from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.summary import model_facts, summary
 from roberta_hub.inference.tag import Span
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import check_assigned, checks_keywords, unknown_attribute
 from roberta_hub.model.known_head import known_head
@@ -78,12 +82,12 @@ from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import engine_for
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.verbs import answer, choose, rank, views
+from roberta_hub.verbs import views
 from roberta_hub.verbs.classify import CLASSIFY
 from roberta_hub.verbs.embed import EMBED
 from roberta_hub.verbs.features import FEATURES
 from roberta_hub.verbs.fill_mask import FILL_MASK
-from roberta_hub.verbs.question import VerbModel, answer_texts
+from roberta_hub.verbs.question import answer_texts
 from roberta_hub.verbs.score import SCORE
 from roberta_hub.verbs.tag import TAG
 from roberta_hub.verbs.zero_shot import ZERO_SHOT
@@ -713,7 +717,7 @@ class RobertaHubInterface(nn.Module):
             >>> len(roberta.answer(["Who?", "What?"], "Ada Lovelace wrote it.", "squad", topk=3)[1])
             3
         """
-        found: Answer | list[Answer] | list[list[Answer]] = answer.answer(
+        found: Answer | list[Answer] | list[list[Answer]] = answer.answer_each(
             verb_model(self, **options),
             question,
             context,
@@ -755,7 +759,7 @@ class RobertaHubInterface(nn.Module):
             >>> sorted(prediction.scores)
             ['in trees', 'in water']
         """
-        return choose.choose(verb_model(self, **settings), context, options, head=head)
+        return choose.choose_one(verb_model(self, **settings), context, options, head)
 
     # ---- on texts: the language model ----
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from roberta_hub.errors import InputError, placed
-from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.verbs.question import (
     SLOW_ROWS_AT_ONCE,
     AnswerFormat,
@@ -17,89 +16,17 @@ from roberta_hub.verbs.question import (
     Record,
     Settings,
     Share,
-    VerbModel,
-    one_by_one,
+    later,
 )
 
 if TYPE_CHECKING:
     from roberta_hub.inference.answer import Answer
+    from roberta_hub.inference.verb_model import VerbModel
 
 _PAIRS = (
     "a question and its context go together: --pair QUESTION CONTEXT, two columns of a table, or a "
     "tab between the two on a line"
 )
-
-
-def answer(
-    model: VerbModel,
-    question: object,
-    context: object,
-    *,
-    head: str | None = None,
-    max_answer_tokens: int = MAX_ANSWER,
-    no_answer: bool = True,
-    topk: int | None = None,
-) -> Any:
-    """Ask a span head. See `RobertaHubInterface.answer`."""
-    from roberta_hub.text.texts import as_single_texts
-
-    questions, one_question = as_single_texts(question, "question", needs="a question is a str")
-    contexts, one_context = as_single_texts(context, "context", needs="a context is a str")
-    if one_question:
-        questions *= 1 if one_context else len(contexts)
-    elif one_context:
-        contexts *= len(questions)
-    if len(questions) != len(contexts):
-        raise InputError(
-            f"{len(questions)} questions and {len(contexts)} contexts; pass as many of both, or "
-            "one str of either"
-        )
-    lone = {"question": one_question, "context": one_context}
-    with placed(lambda at: at.argument if lone[at.argument] else at):
-        found = _answers(
-            model,
-            list(zip(questions, contexts, strict=True)),
-            head=head,
-            max_answer_tokens=max_answer_tokens,
-            no_answer=no_answer,
-            topk=topk,
-        )
-    return found[0] if one_question and one_context else found
-
-
-def _answers(
-    model: VerbModel,
-    pairs: Sequence[tuple[str, str]],
-    *,
-    head: str | None = None,
-    max_answer_tokens: int = MAX_ANSWER,
-    no_answer: bool = True,
-    topk: int | None = None,
-) -> list[Any]:
-    from roberta_hub.inference.answer import best_answers, with_context
-
-    found = best_answers(
-        model.runner,
-        pairs,
-        model.heads.find(head, "span", "answer"),
-        max_tokens=max_answer_tokens,
-        no_answer=no_answer,
-        topk=1 if topk is None else topk,
-    )
-    drawn = [
-        [with_context(one, *pair) for one in own] for own, pair in zip(found, pairs, strict=True)
-    ]
-    return [own[0] for own in drawn] if topk is None else drawn
-
-
-def _answers_of_rows(
-    model: VerbModel, pairs: Sequence[tuple[str, str]], **settings: Any
-) -> list[Any]:
-    def one(pair: tuple[str, str]) -> Any:
-        with placed(lambda at: at.argument):
-            return _answers(model, [pair], **settings)[0]
-
-    return one_by_one(pairs, one)
 
 
 def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[Any]) -> Columns:
@@ -161,7 +88,7 @@ ANSWER: Question[Any, list[Any]] = Question(
         "no_answer": {"flags": ("--always",)},
         "topk": {},
     },
-    answers=_answers_of_rows,
+    answers=later(lambda: import_module("roberta_hub.inference.answer").answer),
     columns=_columns,
     answer_format=_answer_format,
     rows_at_once=SLOW_ROWS_AT_ONCE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
@@ -13,38 +14,15 @@ from roberta_hub.verbs.question import (
     Question,
     Settings,
     Share,
-    VerbModel,
-    one_by_one,
+    later,
 )
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
+    from roberta_hub.inference.verb_model import VerbModel
 
 MAX_OPTIONS = 1000
 """Most options of one text."""
-
-
-def choose(
-    model: VerbModel, context: str, options: Sequence[str], *, head: str | None = None
-) -> Prediction:
-    """Ask a head with one output. See `RobertaHubInterface.choose`."""
-    from roberta_hub.inference import choose as choosing
-
-    return choosing.choose(model.runner, context, options, model.heads, head, model.task)
-
-
-def _answers(
-    model: VerbModel,
-    rows: Sequence[Any],
-    *,
-    options: Sequence[str] | None = None,
-    head: str | None = None,
-) -> list[Prediction]:
-    def one(row: Any) -> Prediction:
-        context, *own = (row,) if isinstance(row, str) else row
-        return choose(model, context, own if options is None else list(options), head=head)
-
-    return one_by_one(rows, one)
 
 
 def _columns(model: VerbModel, rows: Sequence[Any], found: list[Prediction]) -> Columns:
@@ -79,7 +57,7 @@ CHOOSE: Question[Prediction, list[Prediction]] = Question(
         "printf 'Fish live in\\twater\\ttrees\\n' | roberta-hub choose -m race",
     ),
     options={"options": {}, "head": {}},
-    answers=_answers,
+    answers=later(lambda: import_module("roberta_hub.inference.choose").choose),
     columns=_columns,
     answer_format=_answer_format,
     rows_at_once=SLOW_ROWS_AT_ONCE,

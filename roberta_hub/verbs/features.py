@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
@@ -12,28 +13,14 @@ from roberta_hub.verbs.question import (
     Parts,
     Question,
     Settings,
-    VerbModel,
+    later,
 )
 from roberta_hub.verbs.vectors import vector_columns, vector_format
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from roberta_hub.settings import Pooling
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[Any],
-    *,
-    layer: int = -1,
-    pooling: Pooling | None = None,
-    normalize: bool = False,
-) -> list[Tensor] | Tensor:
-    """Compute hidden states: a list of (T_i, C), or (n, C). See `RobertaHubInterface.features`."""
-    from roberta_hub.inference.features import features
-
-    return features(model.runner, texts, layer=layer, pooling=pooling, normalize=normalize)
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[Any], found: list[Tensor] | Tensor) -> Columns:
@@ -65,7 +52,7 @@ FEATURES: Question[Tensor, list[Tensor] | Tensor] = Question(
         "roberta-hub features -i corpus.txt --pooling mean -o features.npy",
     ),
     options={"layer": {}, "pooling": {}, "normalize": {}},
-    answers=answers,
+    answers=later(lambda: import_module("roberta_hub.inference.features").features),
     columns=_columns,
     answer_format=_answer_format,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.show.bars import Bar, Bars
@@ -17,25 +18,13 @@ from roberta_hub.verbs.question import (
     Record,
     Settings,
     Share,
-    VerbModel,
+    later,
 )
 from roberta_hub.verbs.views import draw_each
 
 if TYPE_CHECKING:
     from roberta_hub.inference.fill_mask import Fillings
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[str],
-    *,
-    topk: int = 5,
-    targets: Sequence[str] | None = None,
-) -> list[list[Fillings]]:
-    """Ask the language model. See `RobertaHubInterface.fill_mask`."""
-    from roberta_hub.inference.fill_mask import fill_mask
-
-    return fill_mask(model.runner, texts, topk=topk, targets=targets)
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Fillings]]) -> Columns:
@@ -120,7 +109,7 @@ FILL_MASK: Question[Fillings, list[Any]] = Question(
         'roberta-hub fill-mask "It was a <mask> film." --targets good,bad',
     ),
     options={"topk": {}, "targets": {}},
-    answers=answers,
+    answers=later(lambda: import_module("roberta_hub.inference.fill_mask").fill_mask),
     columns=_columns,
     answer_format=_answer_format,
     argument="masked_input",

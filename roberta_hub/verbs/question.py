@@ -10,17 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from roberta_hub.errors import Place, RobertaHubError, placed
+from roberta_hub.errors import Place, placed
 
 if TYPE_CHECKING:
-    from roberta_hub.inference.batching import Runner
-    from roberta_hub.inference.heads import Heads
-    from roberta_hub.settings import SentenceSettings, ZeroShotSettings
+    from roberta_hub.inference.verb_model import VerbModel
 
 SLOW_ROWS_AT_ONCE = 8
 """Rows per batch of the shell for verbs that run the model many times per row."""
 
-Answer = TypeVar("Answer")
 AnswerT = TypeVar("AnswerT")
 """Answer to one text."""
 AnswersT = TypeVar("AnswersT")
@@ -40,22 +37,6 @@ class Share(float):
 
 Cell = str | int | float
 Cells = Sequence[Cell]
-
-
-@dataclass(frozen=True)
-class VerbModel:
-    """Parts of a model that the verbs use."""
-
-    runner: Runner
-    """Runner of the model, with the caller's options."""
-    heads: Heads
-    """The model's heads."""
-    sentence: SentenceSettings | None
-    """Settings of sentence vectors; None: not trained to make them."""
-    zero_shot: ZeroShotSettings | None
-    """Recorded settings of zero-shot labelling, if any."""
-    task: str
-    """fairseq's name of its training task; "": none."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +86,11 @@ class AnswerFormat:
     def empty_row(self) -> dict[str, Any]:
         """Example row with all columns."""
         return {**dict.fromkeys(self.parts.called(self.parts.least), ""), **self.sample}
+
+
+def later(find: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a function that is found when it is called: what asks a model imports torch."""
+    return lambda *given, **settings: find()(*given, **settings)
 
 
 def _unchanged(rows: Any, found: AnswersT) -> AnswersT:
@@ -227,21 +213,3 @@ def _plain_vectors(value: Any) -> Any:
         if value.dim() == 1
         else [*map(_plain_vectors, value)]
     )
-
-
-def one_by_one(rows: Sequence[Any], answer: Callable[[Any], Answer]) -> list[Answer]:
-    """Answer row by row; errors about a part of a row also name the row.
-
-    Args:
-        rows: str, or tuples of them.
-        answer: answers one row.
-    """
-    answers = []
-    for i, row in enumerate(rows):
-        try:
-            answers.append(answer(row))
-        except RobertaHubError as error:
-            if error.place is not None:  # not about a head, say
-                error.within(Place("texts", i))
-            raise
-    return answers

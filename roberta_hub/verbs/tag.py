@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from roberta_hub.settings import Aggregation
 from roberta_hub.show.colours import COLOUR_CYCLE
 from roberta_hub.show.display import Display, ShownList
 from roberta_hub.show.marked_text import Mark, MarkedText
@@ -18,26 +18,13 @@ from roberta_hub.verbs.question import (
     Record,
     Settings,
     Share,
-    VerbModel,
+    later,
 )
 from roberta_hub.verbs.views import TEXTS_DRAWN, count_undrawn
 
 if TYPE_CHECKING:
     from roberta_hub.inference.tag import Span
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[str],
-    *,
-    head: str | None = None,
-    aggregation: Aggregation = "word",
-) -> list[list[Span]]:
-    """Ask a token head. See `RobertaHubInterface.tag`."""
-    from roberta_hub.inference.tag import tag
-
-    name = model.heads.find(head, "token", "tag")
-    return tag(model.runner, texts, model.heads, name, aggregation)
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Span]]) -> Columns:
@@ -102,7 +89,7 @@ TAG: Question[list[Span], list[list[Span]]] = Question(
         "printf 'Ada wrote.\\nIt rained.\\n' | roberta-hub tag -m ner -f csv",
     ),
     options={"head": {}, "aggregation": {}},
-    answers=answers,
+    answers=later(lambda: import_module("roberta_hub.inference.tag").tag),
     columns=_columns,
     answer_format=_answer_format,
     no_pairs="tag takes single texts",
