@@ -21,11 +21,12 @@ from roberta_hub.config import ReadOnlyArguments
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.export import folder
 from roberta_hub.export.folder import Exported
-from roberta_hub.export.graph import Output
 from roberta_hub.formats import saving
 from roberta_hub.inference import (
+    answer,
     attention_view,
     attributes,
+    choose,
     classify,
     embed,
     explain,
@@ -33,6 +34,7 @@ from roberta_hub.inference import (
     new_tokens,
     optimize,
     pronouns,
+    rank,
     replaced,
     search,
     token_strip,
@@ -41,7 +43,6 @@ from roberta_hub.inference.answer import Answer
 from roberta_hub.inference.batching import Options, Runner
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.dtype_choice import mention_bfloat16
-from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.fill_mask import Fillings
 from roberta_hub.inference.heads import (
     HeadFact,
@@ -55,6 +56,7 @@ from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.summary import model_facts, summary
 from roberta_hub.inference.tag import Span
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
 from roberta_hub.keywords import check_assigned, checks_keywords, unknown_attribute
 from roberta_hub.model.known_head import known_head
@@ -70,6 +72,7 @@ from roberta_hub.settings import (
     HeadPooling,
     HeadSettings,
     Inputs,
+    Pooling,
     SentenceSettings,
     Way,
     WordRule,
@@ -88,12 +91,12 @@ from roberta_hub.text.pieces import SubwordTokenizer
 from roberta_hub.text.table_fit import engine_for
 from roberta_hub.text.texts import Texts, as_single_texts, as_texts
 from roberta_hub.text.tokenizer import Tokenizer
-from roberta_hub.verbs import answer, choose, rank, views
+from roberta_hub.verbs import views
 from roberta_hub.verbs.classify import CLASSIFY
 from roberta_hub.verbs.embed import EMBED
 from roberta_hub.verbs.features import FEATURES
 from roberta_hub.verbs.fill_mask import FILL_MASK
-from roberta_hub.verbs.question import VerbModel, answer_texts
+from roberta_hub.verbs.question import answer_texts
 from roberta_hub.verbs.score import SCORE
 from roberta_hub.verbs.tag import TAG
 from roberta_hub.verbs.zero_shot import ZERO_SHOT
@@ -393,11 +396,11 @@ class RobertaHubInterface(nn.Module):
             texts: one str, or many; see the class. A head that was trained on pairs takes only
                 pairs, and a head that was trained on single texts takes only single texts. `inputs`
                 has the kind of each head.
-            head: name of a classification head. None: of the heads that take such texts
-                `default_head`, else the only one.
-            multi_label: True gives each label an independent probability, and `labels` holds the
-                labels that reach their thresholds. False gives probabilities that add up to 1. None
-                uses the kind that the head was trained for (`kinds`), or False if that is unknown.
+            head: name of a classification head. None: of the heads that take such texts the
+                model's own (`default_head`), else the only one.
+            multi_label: True: each label has an independent probability, and `labels` holds the
+                labels that reach their thresholds. False: probabilities add up to 1. None: as the
+                head was trained (`kinds`); they add up to 1 if that is unknown.
             options: batch_tokens, progress, truncate, stride; see `features`. The probabilities of
                 a long text are the mean over its windows; with `multi_label`, their logits are
                 averaged.
@@ -505,22 +508,23 @@ class RobertaHubInterface(nn.Module):
         is better for topics and intents.
 
         By both, the logit of entailment and the weighted cosine are added. The weights are in
-        `roberta.zero_shot_settings`. With more than ten labels, entailment is computed for the ten
-        nearest labels. The other labels follow in the order of their cosines.
+        `roberta.zero_shot_settings`, and `print(roberta)` shows the model's way. With more than ten
+        labels, entailment is computed for the ten nearest labels. The other labels follow in the
+        order of their cosines.
 
         Args:
             texts: one str, or many; see the class. The vector of a pair is that of `embed`.
             labels: your labels, in words.
             hypothesis: a sentence with `{}` in place of the label; "meaning" does not use it.
             head: name of an NLI head. One of its labels begins with "entail", or its labels are
-                "e", "n" and "c". None: `default_head` if it is an NLI head, else the only NLI head.
-            multi_label: True gives each label an independent probability, and `labels` holds the
+                "e", "n" and "c". None: the model's own (`default_head`) if it is an NLI head, else
+                the only NLI head.
+            multi_label: True: each label has an independent probability, and `labels` holds the
                 labels with at least 0.5. The probability compares entailment with contradiction, or
-                the cosine with `zero_shot_settings.middle`; "both" adds the two. False gives
-                probabilities that add up to 1. A single label always has an independent
-                probability.
-            by: "entailment", "meaning" or "both". None: the model's setting, which `print(roberta)`
-                shows, else entailment. With one label or with `head`, None is entailment.
+                the cosine with `zero_shot_settings.middle`; "both" adds the two. False:
+                probabilities add up to 1. A single label always has an independent probability.
+            by: "entailment", "meaning" (the nearest label by its vector) or "both". None: the
+                model's setting, else entailment; with one label or a named head always entailment.
             options: batch_tokens, progress, truncate, stride; see `features`. A text that is too
                 long for sentence vectors alone is compared in windows.
 
@@ -587,12 +591,13 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             texts: one str, or many; pairs are refused.
-            head: name of a token head. None: `default_head`, else the only one.
-            aggregation: "word" is what is said above. The others are transformers' strategies,
-                which merge equal neighbours also where no label is "O": "first", "average" and
-                "max" label a word by its first piece, the mean of its pieces, or its surest piece;
-                "piece" labels each piece, as their "simple". A word is WordPiece's own where the
-                model has WordPiece, and as with "word" elsewhere.
+            head: name of a token head. None: the model's own (`default_head`), else the only one.
+            aggregation: "word" labels each word by its first piece, and cuts the text into words as
+                for the head's training. The others are transformers' strategies, which merge equal
+                neighbours also where no label is "O": "first", "average" and "max" label a word by
+                its first piece, the mean of its pieces, or its surest piece; "piece" labels each
+                piece, as their "simple". A word is WordPiece's own where the model has WordPiece,
+                and as with "word" elsewhere.
             options: batch_tokens, progress, truncate, stride; see `features`. In a long text each
                 word is labelled by the window in which it is farthest from a cut.
 
@@ -678,11 +683,12 @@ class RobertaHubInterface(nn.Module):
         Args:
             question: in words; one, or several.
             context: the text that has the answer; one for all questions, or one for each.
-            head: name of a span head. None: `default_head`, else the only one.
+            head: name of a span head. None: the model's own (`default_head`), else the only one.
             max_answer_tokens: length of the longest answer, in tokens.
-            no_answer: True answers "" where the head prefers `<s>` (SQuAD 2); False always gives a
-                span of the context.
-            topk: number of answers, all of different spans; None: only the best, without a list.
+            no_answer: whether an answer may be "". True: it is where the head prefers `<s>` (SQuAD
+                2). False: always a span of the context.
+            topk: number of answers, all of different spans, best first; None: the best
+                alone, in no list.
             options: batch_tokens, progress, truncate, stride; see `features`. `stride` is 128
                 unless given; `truncate=True` reads the first window only.
 
@@ -705,7 +711,7 @@ class RobertaHubInterface(nn.Module):
             >>> len(roberta.answer(["Who?", "What?"], "Ada Lovelace wrote it.", "squad", topk=3)[1])
             3
         """
-        found: Answer | list[Answer] | list[list[Answer]] = answer.answer(
+        found: Answer | list[Answer] | list[list[Answer]] = answer.answer_each(
             verb_model(self, **options),
             question,
             context,
@@ -728,9 +734,9 @@ class RobertaHubInterface(nn.Module):
         Args:
             context: a text, a question, or both.
             options: texts, no two of them equal.
-            head: name of a classification head with one output, the score of an option. None:
-                `default_head`, else the only such head. A head that fairseq trained on RACE or
-                CommonsenseQA reads context and option laid out as fairseq does it.
+            head: name of a classification head with one output, the score of an option. None: the
+                model's own (`default_head`), else the only such head. A head that fairseq trained
+                on RACE or CommonsenseQA reads context and option laid out as fairseq does it.
             settings: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
@@ -747,7 +753,7 @@ class RobertaHubInterface(nn.Module):
             >>> sorted(prediction.scores)
             ['in trees', 'in water']
         """
-        return choose.choose(verb_model(self, **settings), context, options, head=head)
+        return choose.choose_one(verb_model(self, **settings), context, options, head)
 
     # ---- on texts: the language model ----
 
@@ -1061,8 +1067,8 @@ class RobertaHubInterface(nn.Module):
             query: one text.
             texts: those that are ordered; not pairs.
             topk: most hits; None: all.
-            head: name of a classification head that was trained on pairs. None: `default_head`,
-                else the only one that has one output, or the label.
+            head: name of a classification head that was trained on pairs. None: the model's own
+                (`default_head`), else the only one that has one output, or the label.
             label: of a head with several outputs: its probability is the score.
             options: batch_tokens, progress, truncate, stride; see `classify`.
 
@@ -1132,10 +1138,11 @@ class RobertaHubInterface(nn.Module):
         Args:
             texts: one str, or many; see the class.
             layer: -1 is the features, 0 the embeddings, k the k-th layer.
-            pooling: None gives one vector a token, "cls" the vector of `<s>`, "mean" the mean over
-                all tokens, "max" the largest value of each dimension, "pooler" what the model's own
-                pooler makes of `<s>`, where it has one. `embed` pools as the model was trained to.
-            normalize: True gives each vector the length 1.
+            pooling: makes one vector of a text: "cls" the vector of `<s>`, "mean" the mean over all
+                tokens, "max" the largest value of each dimension, "pooler" what the model's own
+                pooler makes of `<s>`, where it has one. None: one vector a token. `embed` pools as
+                the model was trained to.
+            normalize: give each vector the length 1.
             options: `batch_tokens=N` is the number of tokens in a batch. `progress=True` or False
                 shows a bar or none; without it, long work in a terminal or notebook shows one.
                 `truncate=True` cuts the longest sentence of a text that is too long. `stride=N`
@@ -1253,7 +1260,8 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             text: one text, or a tuple of sentences for a pair.
-            head: name of a classification head. None: `default_head`, else the language model.
+            head: name of a classification head. None: the model's own (`default_head`), else the
+                language model, which shows surprise.
             options: batch_tokens, progress, truncate, stride; see `features`.
 
         Returns:
@@ -1576,10 +1584,10 @@ class RobertaHubInterface(nn.Module):
     def export(
         self,
         directory: str | Path,
-        format: folder.Format = "onnx",
+        format: Literal["onnx", "torch"] = "onnx",
         *,
         head: str | None = None,
-        output: Output | None = None,
+        output: Literal["features", "logits"] | None = None,
         pooling: Pooling | None = None,
         opset: int = 18,
         check: bool = True,
@@ -1603,9 +1611,9 @@ class RobertaHubInterface(nn.Module):
                 "replaced_head" is an ELECTRA discriminator's, (B, T).
             output: "features" is `last_hidden_state`, (B, T, C), the default without a head;
                 "logits" without a head is the language model's, (B, T, V).
-            pooling: `sentence_embedding`, (B, C), instead: "cls", "mean", "max" or "pooler", as
-                `features` makes them; a warning says what of a sentence encoder's own settings is
-                not in it.
+            pooling: one vector a text instead, `sentence_embedding` of shape (B, C): "cls", "mean",
+                "max" or "pooler", as `features` makes them; a warning says what of a sentence
+                encoder's own settings is not in it.
             opset: of ONNX, 18 to 23; 23 has attention as one operator. "torch" has none.
             check: compare the file with the model on five batches, padded left and right, and rows
                 of nothing but padding.

@@ -22,6 +22,9 @@ Inputs = Literal["one", "pair"]
 """What a head was trained on: single texts, or pairs of them."""
 HeadPooling = Literal["cls", "mean"]
 """What a head reads: the vector of `<s>`, or the mean of the vectors of all tokens."""
+Pooling = Literal["cls", "mean", "max", "pooler"]
+"""What makes one vector of a text in `features`: the vector of `<s>`, the mean over all tokens, the
+largest value of each dimension, or the model's own pooler."""
 HeadKind = Literal["single_label", "multi_label", "regression"]
 """What a head learnt: one label of several, any number of labels, or numbers."""
 WordRule = Literal["words", "clusters", "parts"]

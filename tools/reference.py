@@ -25,8 +25,9 @@ import click
 
 import roberta_hub
 from roberta_hub.config import RobertaConfig
+from roberta_hub.shell.lakes import takes_rows
 from roberta_hub.shell.main import VERBS, verb
-from roberta_hub.shell.options import collect, parse_keep, takes_rows, takes_texts
+from roberta_hub.shell.options import collect, collect_given, parse_keep, takes_texts
 from roberta_hub.train.config import GROUPS, compose, recipes
 from roberta_hub.train.limits import CHOICES, MINIMA
 from roberta_hub.train.settings import (
@@ -150,7 +151,7 @@ def kind_of(option: click.Option) -> str:
         return ""
     if option.nargs == 2:
         return "two texts"
-    if option.callback in (collect, parse_keep):
+    if option.callback in (collect, collect_given, parse_keep):
         return "name, or `a,b`"
     if isinstance(kind, click.Choice):
         return code(*kind.choices)

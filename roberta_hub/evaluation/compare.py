@@ -73,15 +73,18 @@ def compare(
         new: another.
         table: a path to CSV, TSV, JSONL or Parquet; a data frame, a dict of columns, a list of
             dicts.
-        text: the column of the texts, or two of pairs; None: found by its name, or the only one.
-        label: the column of the right labels, or several columns of 0 and 1; None: the one column
-            with a name such as "label"; where there is none, answers are compared with each other
-            alone.
+        text: column of the texts, or two columns for pairs; None: found by its name, or the only
+            one of prose.
+        label: column of the right labels, or several columns of 0 and 1, one for each label; None:
+            the one column with a name such as "label"; where there is none, answers are compared
+            with each other alone.
         by: a column, or several, whose values are slices of the table that are judged by
             themselves.
-        head: of both models; None: each model's own.
-        verb: "classify" or "embed"; None: classify, where both models have a head for it.
-        header: whether the first row of a CSV or TSV names the columns.
+        head: name of the head of both models; None: each model's own.
+        verb: "classify" or "embed"; None: classify, where both models have a head for it, else
+            embed.
+        header: whether the first row of a CSV or TSV names the columns; False: their names are 1,
+            2, ....
         truncate: cut texts that are too long; else they are an error that names the row.
 
     Returns:

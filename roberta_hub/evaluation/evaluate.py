@@ -68,12 +68,15 @@ def evaluate(
         model: a model, or its name or path.
         task: a path; or a data frame, a dict of columns, a list of dicts; or a list of paths.
         kind: the kind of task; None: recognized from its files.
-        text: column of the texts, or two columns for pairs; None: found by name.
-        label: column of the right answers, or several columns of 0 and 1; None: found by name.
+        text: column of the texts, or two columns for pairs; None: found by its name, or the only
+            one of prose.
+        label: column of the right answers, or several columns of 0 and 1, one for each label; None:
+            found by its name.
         labels: maps labels of the task to labels of the head: {"0": "negative"}.
         head: name of the head; None: the model's own, or the only one that is possible.
-        split: split of a BEIR folder; None: "test", or the only one.
-        header: whether the first row of a CSV or TSV names the columns.
+        split: split of a BEIR folder, which is its file in qrels; None: "test", or the only one.
+        header: whether the first row of a CSV or TSV names the columns; False: their names are 1,
+            2, ....
         truncate: cut texts that are too long; otherwise such a text is an error that names the row.
         stride: read texts that are too long in windows that overlap by this many tokens.
         batch_tokens: number of tokens in a batch.

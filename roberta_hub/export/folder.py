@@ -29,11 +29,10 @@ from roberta_hub.export.stages import stage
 from roberta_hub.export.target import check_vacant, earlier_files
 from roberta_hub.files import publishing_all, reason_of, write_files
 from roberta_hub.formats import saving
-from roberta_hub.inference.features import Pooling
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.settings import POOLINGS, SentenceSettings
+from roberta_hub.settings import POOLINGS, Pooling, SentenceSettings
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 

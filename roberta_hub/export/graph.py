@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from roberta_hub.arguments import one_of
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.batching import check_lm_head
-from roberta_hub.inference.features import Pooling
 from roberta_hub.model.heads import padded_mean, pooling_of
 from roberta_hub.model.known_head import kind_of_head, unknown_head
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.settings import Pooling
 
 Output = Literal["features", "logits"]
 AnswerKind = Literal[

@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from roberta_hub.arguments import advise, kind_of, no_item, short_repr, switch, whole_number
-from roberta_hub.errors import InputError, InputTypeError, Place, RobertaHubError
+from roberta_hub.errors import InputError, InputTypeError, Place, RobertaHubError, placed
 from roberta_hub.inference.batching import BatchStates, Runner
+from roberta_hub.inference.verb_model import VerbModel, one_by_one
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import MAX_ANSWER
 from roberta_hub.show.display import Display, Part
@@ -32,6 +33,7 @@ from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.sheet import Picture
 from roberta_hub.text.alignment import Extent, ink_of
 from roberta_hub.text.layout import FIRST_PIECE
+from roberta_hub.text.texts import as_single_texts
 from roberta_hub.text.tokenizer import Tokenizer
 
 DEFAULT_STRIDE = 128
@@ -115,6 +117,74 @@ class ContextWindow:
     """Number of tokens of the context."""
 
 
+def answer_each(model: VerbModel, question: object, context: object, **settings: Any) -> Any:
+    """Answer one question or several of one context or several.
+
+    See `RobertaHubInterface.answer`.
+
+    Args:
+        model: with a span head.
+        question: one, or several.
+        context: one for all, or one for each.
+        settings: of `answer_pairs`.
+    """
+    questions, one_question = as_single_texts(question, "question", needs="a question is a str")
+    contexts, one_context = as_single_texts(context, "context", needs="a context is a str")
+    if one_question:
+        questions *= 1 if one_context else len(contexts)
+    elif one_context:
+        contexts *= len(questions)
+    if len(questions) != len(contexts):
+        raise InputError(
+            f"{len(questions)} questions and {len(contexts)} contexts; pass as many of both, or "
+            "one str of either"
+        )
+    lone = {"question": one_question, "context": one_context}
+    with placed(lambda at: at.argument if lone[at.argument] else at):
+        found = answer_pairs(model, list(zip(questions, contexts, strict=True)), **settings)
+    return found[0] if one_question and one_context else found
+
+
+def answer(model: VerbModel, pairs: Sequence[tuple[str, str]], **settings: Any) -> list[Any]:
+    """Answer row by row, so that an error names its row.
+
+    Args:
+        model: with a span head.
+        pairs: of question and context.
+        settings: of `answer_pairs`.
+    """
+
+    def one(pair: tuple[str, str]) -> Any:
+        with placed(lambda at: at.argument):
+            return answer_pairs(model, [pair], **settings)[0]
+
+    return one_by_one(pairs, one)
+
+
+def answer_pairs(
+    model: VerbModel,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    head: str | None = None,
+    max_answer_tokens: int = MAX_ANSWER,
+    no_answer: bool = True,
+    topk: int | None = None,
+) -> list[Any]:
+    """Ask a span head: an answer for each (question, context), or with `topk` a list of them."""
+    found = best_answers(
+        model.runner,
+        pairs,
+        model.heads.find(head, "span", "answer"),
+        max_tokens=max_answer_tokens,
+        no_answer=no_answer,
+        topk=1 if topk is None else topk,
+    )
+    drawn = [
+        [with_context(one, *pair) for one in own] for own, pair in zip(found, pairs, strict=True)
+    ]
+    return [own[0] for own in drawn] if topk is None else drawn
+
+
 def answers(
     runner: Runner,
     questions: Sequence[tuple[str, str]],
@@ -123,7 +193,7 @@ def answers(
     max_tokens: int = MAX_ANSWER,
     no_answer: bool = True,
 ) -> list[Answer]:
-    """Answers to many (question, context). See `RobertaHubInterface.answer`."""
+    """Answers to many (question, context)."""
     found = best_answers(
         runner, questions, head, max_tokens=max_tokens, no_answer=no_answer, topk=1
     )

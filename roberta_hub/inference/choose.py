@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy, placed
-from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.classify import Prediction, window_values
 from roberta_hub.inference.heads import Heads
+from roberta_hub.inference.verb_model import VerbModel, one_by_one
 from roberta_hub.model.known_head import known_head, outputs_of
 from roberta_hub.rows.frames import list_of
 from roberta_hub.text.tokenizer import Tokenizer
@@ -28,22 +29,33 @@ ONE_SEPARATOR = "commonsense_qa"
 
 
 def choose(
-    runner: Runner,
-    context: str,
-    options: Sequence[str],
-    heads: Heads,
-    head: str | None,
-    task: str = "",
+    model: VerbModel,
+    rows: Sequence[Any],
+    *,
+    options: Sequence[str] | None = None,
+    head: str | None = None,
+) -> list[Prediction]:
+    """Choose for each row: of the same options, or of those that follow its text."""
+
+    def one(row: Any) -> Prediction:
+        context, *own = (row,) if isinstance(row, str) else row
+        return choose_one(model, context, own if options is None else list(options), head)
+
+    return one_by_one(rows, one)
+
+
+def choose_one(
+    model: VerbModel, context: str, options: Sequence[str], head: str | None = None
 ) -> Prediction:
     """Return the best option. See `RobertaHubInterface.choose`."""
-    head = option_head(heads, head)
+    runner, head = model.runner, option_head(model.heads, head)
     check_outputs(known_head(runner.model, head), head)
     if isinstance(options, (str, bytes)):
         raise InputError(f"options is {short_repr(options)}; pass a list of texts, at least one")
     options = list_of(options, "options")
     if not options:
         raise InputError("options is empty; pass a list of texts, at least one")
-    ids = [encode_option(runner.tokenizer, context, option, task) for option in options]
+    ids = [encode_option(runner.tokenizer, context, option, model.task) for option in options]
     if len(set(options)) != len(options):
         raise InputError(f"options is {short_repr(options)}; an option is there twice")
     with placed(lambda at: f"options[{at.index}]"):

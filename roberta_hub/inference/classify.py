@@ -16,6 +16,7 @@ from roberta_hub.arguments import no_item, switch
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import BatchStates, Reading, Runner, pick_starts
 from roberta_hub.inference.heads import Heads, check_inputs
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import known_head
@@ -152,21 +153,15 @@ def prediction_parts(prediction: Prediction, most: int = LABELS_DRAWN) -> list[P
 
 
 def classify(
-    runner: Runner,
+    model: VerbModel,
     texts: Sequence[Text],
-    heads: Heads,
-    head: str,
+    *,
+    head: str | None = None,
     multi_label: bool | None = None,
 ) -> list[Prediction]:
-    """Predict a label for each text. See `RobertaHubInterface.classify`.
-
-    Args:
-        runner: of the model.
-        texts: one answer each, in order.
-        heads: of the model.
-        head: name of a classification head.
-        multi_label: the caller's choice; see `activation_of`.
-    """
+    """Predict a label for each text. See `RobertaHubInterface.classify`."""
+    runner, heads = model.runner, model.heads
+    head = heads.find_for(texts, head, "classify")
     labels, inputs = heads.labels(head), heads.inputs(head)
     way = activation_of(heads.kind(head), multi_label)
     least = thresholds_of(heads.thresholds(head), len(labels), way)

@@ -15,6 +15,7 @@ from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.pooling import pooled
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows, keep_as_tokenizers
 from roberta_hub.model.sentence_layers import layers_of, through_layers, width_after
 from roberta_hub.settings import SentenceSettings
@@ -38,13 +39,27 @@ def within_limit(runner: Runner, settings: SentenceSettings) -> Runner:
 
 
 def embed(
+    model: VerbModel,
+    texts: Sequence[Text],
+    *,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
+    truncate_dim: int | None = None,
+) -> Tensor:
+    """Compute one vector of each text, (len(texts), C). See `RobertaHubInterface.embed`."""
+    settings = model.sentence or SentenceSettings()
+    before = settings.find_prompt(prompt, prompt_name)
+    return text_vectors(within_limit(model.runner, settings), texts, settings, before, truncate_dim)
+
+
+def text_vectors(
     runner: Runner,
     texts: Sequence[Text],
     settings: SentenceSettings,
     prompt: str = "",
     truncate_dim: int | None = None,
 ) -> Tensor:
-    """Compute one vector of each text. See `RobertaHubInterface.embed`.
+    """Compute one vector of each text.
 
     Args:
         runner: of the model, with the settings' limit.
@@ -165,7 +180,7 @@ def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tenso
     prompt = settings.find_prompt(None, None)
 
     def vectors(texts: Sequence[Text]) -> Tensor:
-        return embed(runner, texts, settings, prompt)
+        return text_vectors(runner, texts, settings, prompt)
 
     left, right = vectors_of(a, "a", vectors), vectors_of(b, "b", vectors)
     if left.size(1) != right.size(1):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from roberta_hub.arguments import one_of, switch, whole_number
-from roberta_hub.inference.batching import BatchStates, Reading, Runner
+from roberta_hub.inference.batching import BatchStates, Reading
 from roberta_hub.inference.pooling import pooled
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
+from roberta_hub.settings import Pooling
 from roberta_hub.text.tokenizer import Text
-
-Pooling = Literal["cls", "mean", "max", "pooler"]
 
 
 def features(
-    runner: Runner,
+    model: VerbModel,
     texts: Sequence[Text],
     *,
     layer: int = -1,
@@ -32,6 +31,7 @@ def features(
     one_of("pooling", pooling, (None, "cls", "mean", "max", "pooler"))
     layer = whole_number("layer", layer, hint="-1 is the features, 0 the embeddings, 1 a layer")
     normalize = switch("normalize", normalize)
+    runner = model.runner
     windows, firsts, which = runner.encode(texts)
     if pooling is not None:
         vectors = pooled(runner, windows, (pooling,), layer=layer)

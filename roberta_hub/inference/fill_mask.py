@@ -11,7 +11,8 @@ from torch import Tensor
 
 from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError, Place, Remedy
-from roberta_hub.inference.batching import BatchStates, Reading, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import BatchStates, Reading, check_lm_head, lm_logits
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.dictionary import MASK
@@ -83,13 +84,13 @@ class MaskedText:
 
 
 def fill_mask(
-    runner: Runner, texts: Sequence[str], *, topk: int = 5, targets: Sequence[str] | None = None
+    model: VerbModel, texts: Sequence[str], *, topk: int = 5, targets: Sequence[str] | None = None
 ) -> list[list[Fillings]]:
     """The most probable words of each mask of each text.
 
     See `RobertaHubInterface.fill_mask`.
     """
-    tokenizer = runner.tokenizer
+    runner, tokenizer = model.runner, model.runner.tokenizer
     check_lm_head(runner.model, "fill_mask")
     cut = [MaskedText.of(text, tokenizer) for text in texts]
     topk = _check(texts, cut, topk, tokenizer)

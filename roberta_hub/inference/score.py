@@ -8,14 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roberta_hub.inference.batching import BatchStates, Runner, check_lm_head, lm_logits
+from roberta_hub.inference.batching import BatchStates, check_lm_head, lm_logits
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.packing import PackedBatch
 from roberta_hub.text.tokenizer import Text
 
 
-def score(runner: Runner, texts: Sequence[Text]) -> list[float]:
+def score(model: VerbModel, texts: Sequence[Text]) -> list[float]:
     """Return the sum over tokens of log P(token | all others). See `RobertaHubInterface.score`."""
+    runner = model.runner
     check_lm_head(runner.model, "score")
     tokenizer = runner.tokenizer
     windows, _, which = runner.encode(texts)

@@ -19,8 +19,8 @@ from roberta_hub.inference.embed import (
     are_vectors,
     as_tensor,
     check_vectors,
-    embed,
     similarities,
+    text_vectors,
     vectors_of,
 )
 from roberta_hub.rows.frames import warn_if_exhausted
@@ -98,10 +98,10 @@ def search_texts(
     def of_queries(given: Sequence[Text]) -> Tensor:
         texts.extend(given)
         advise_of_empty(empty_places(given), "queries", "its nearest text")
-        return embed(runner, given, settings, asked)
+        return text_vectors(runner, given, settings, asked)
 
     vectors = vectors_of(queries, "queries", of_queries)
-    blocks = corpus_blocks(corpus, lambda given: embed(runner, given, settings, found))
+    blocks = corpus_blocks(corpus, lambda given: text_vectors(runner, given, settings, found))
     empty: list[int] = []  # of the corpus, which may be larger than memory
     hits = search_vectors(vectors, _noted(blocks, empty), topk, settings.similarity)
     advise_of_empty(empty, "corpus", "its nearness to a query")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from roberta_hub.arguments import no_item, one_of
 from roberta_hub.inference.batching import BatchStates, Reading, Runner
-from roberta_hub.inference.heads import Heads
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import AGGREGATIONS, Aggregation, WordRule
@@ -87,24 +87,15 @@ class Span:
 
 
 def tag(
-    runner: Runner,
+    model: VerbModel,
     texts: Sequence[str],
-    heads: Heads,
-    head: str,
+    *,
+    head: str | None = None,
     aggregation: Aggregation = "word",
 ) -> list[list[Span]]:
-    """Return the labelled spans of each text. See `RobertaHubInterface.tag`.
-
-    Args:
-        runner: of the model.
-        texts: whole texts.
-        heads: of the model.
-        head: name of a token head.
-        aggregation: how the labels of pieces become those of words.
-
-    Raises:
-        InputError: there is no such aggregation.
-    """
+    """Return the labelled spans of each text. See `RobertaHubInterface.tag`."""
+    runner, heads = model.runner, model.heads
+    head = heads.find(head, "token", "tag")
     one_of("aggregation", aggregation, AGGREGATIONS)
     labels, rule = heads.labels(head), heads.words(head)
     # transformers joins neighbours of one label also where no label is "O".

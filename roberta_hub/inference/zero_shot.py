@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,12 +16,13 @@ from roberta_hub.arguments import advise, one_of, short_repr, switch, text_of
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.inference.batching import Runner, deduplicate
 from roberta_hub.inference.classify import Prediction, window_values
-from roberta_hub.inference.embed import embed, within_limit
+from roberta_hub.inference.embed import text_vectors, within_limit
 from roberta_hub.inference.heads import (
     Heads,
     entails,
     is_numbered,
 )
+from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.nli_labels import ENTAILMENT, contradiction_index, entailment_index
 from roberta_hub.settings import (
@@ -67,139 +69,8 @@ _NO_VECTORS = Remedy(
 )
 
 
-@dataclass(frozen=True)
-class ZeroShotModel:
-    """Parts of a model that `zero_shot` uses."""
-
-    runner: Runner
-    """Runner of the model, with the caller's options."""
-    heads: Heads
-    """The model's heads."""
-    sentence: SentenceSettings | None
-    """Settings of sentence vectors; None: not trained to make them."""
-    settings: ZeroShotSettings | None
-    """Recorded settings of zero-shot labelling, if any."""
-
-    def way(self, by: str | None, labels: Sequence[str], head: str | None, hypothesis: str) -> Way:
-        """Choose the way: the caller's, else the recorded one, else entailment.
-
-        A single label or a head means entailment; so does a hypothesis if the recorded way is
-        meaning.
-
-        Raises:
-            InputError: no such way; a head or a hypothesis with "meaning"; or a model without
-                sentence vectors.
-        """
-        one_of("by", by, (None, *WAYS))
-        own_words = hypothesis != HYPOTHESIS
-        if by == "meaning" and (head is not None or own_words):
-            what = "head" if head is not None else "hypothesis"
-            given = head if head is not None else hypothesis
-            raise InputError(
-                f"{what} is {short_repr(given)} and by is 'meaning', which compares the text with "
-                f"the label itself and has no {what}",
-                remedy=Remedy(
-                    f'leave {what}= out, or pass by="entailment" or by="both"',
-                    f"leave --{what} out, or say --by entailment or --by both",
-                ),
-            )
-        found: Way = "entailment"
-        if by is not None:
-            found = by  # type: ignore[assignment]
-        elif self.settings is not None and head is None and len(labels) > 1:
-            found = self.settings.by
-            if found == "meaning" and own_words:
-                found = "entailment"
-        if found != "entailment" and self.sentence is None:
-            raise InputError(
-                f"by is {found!r}, and this model was not trained to make sentence vectors "
-                "(roberta.sentence is None)",
-                remedy=_NO_VECTORS,
-            )
-        return found
-
-    def entailment_head(self, head: str | None) -> str:
-        """Find the head: the named one, else one that judges entailment.
-
-        Raises:
-            UnknownNameError: no such head.
-            InputError: several, or one that does not judge entailment of pairs; or one with
-                several classes and numbers for their names.
-        """
-        heads = self.heads
-        remedy = _NO_NLI_HEAD if self.sentence is None else _NO_NLI_HEAD_BUT_VECTORS
-        if any(map(self._is_numbered, heads_of(heads.model, "classification"))):
-            remedy = _SAY_THE_ORDER
-        name = heads.find(
-            head,
-            "classification",
-            "zero_shot",
-            fits=self._judges_entailment,
-            need="head for entailment, one of whose labels is 'entailment'",
-            remedy=remedy,
-        )
-        labels = heads.labels(name)
-        if self._is_numbered(name):
-            raise InputError(
-                f"head {name!r} has the classes {', '.join(labels[:6])}, which do not say which is "
-                f"{ENTAILMENT!r}",
-                remedy=_SAY_THE_ORDER,
-            )
-        if not entails(labels):
-            raise InputError(
-                f"head {name!r} knows {', '.join(labels)}; zero_shot needs a head with "
-                f"{ENTAILMENT!r}",
-                remedy=self._another_head(),
-            )
-        if len(labels) == 1:
-            raise InputError(
-                f"head {name!r} has one output, which is a score and no choice between classes; "
-                "zero_shot needs a head that tells entailment from other classes",
-                remedy=self._another_head(),
-            )
-        if heads.inputs(name) == "one":
-            raise InputError(
-                f"head {name!r} was trained on single texts; zero_shot needs a head that judges "
-                "pairs",
-                remedy=self._another_head(),
-            )
-        return name
-
-    def check_contradiction(self, head: str) -> None:
-        """Check that a head says which class is weighed against entailment.
-
-        Raises:
-            InputError: it has more than two classes, and no label says contradiction.
-        """
-        labels = self.heads.labels(head)
-        if len(labels) > 2 and contradiction_index(labels) is None:
-            raise InputError(
-                f"head {head!r} has the classes {', '.join(labels[:6])}; a label by itself is "
-                "entailment against contradiction, and they do not say which is contradiction",
-                remedy=_SAY_THE_ORDER,
-            )
-
-    def _judges_entailment(self, head: str) -> bool:
-        labels = self.heads.labels(head)
-        return len(labels) > 1 and entails(labels) and self.heads.inputs(head) == "pair"
-
-    def _another_head(self) -> Remedy:
-        """What to do about a named head that does not judge entailment."""
-        able = list(filter(self._judges_entailment, heads_of(self.heads.model, "classification")))
-        if able:
-            return Remedy(f"pass head={able[0]!r}", f"say --head {shlex.quote(able[0])}")
-        if self.sentence is not None:
-            return _VECTORS_AND_NO_HEAD
-        return _NO_NLI_HEAD
-
-    def _is_numbered(self, head: str) -> bool:
-        """Whether nobody named the classes of a head that may judge pairs."""
-        labels = self.heads.labels(head)
-        return len(labels) > 1 and is_numbered(labels) and self.heads.inputs(head) != "one"
-
-
 def zero_shot(
-    model: ZeroShotModel,
+    model: VerbModel,
     texts: Sequence[Text],
     labels: Sequence[str],
     *,
@@ -214,16 +85,140 @@ def zero_shot(
     _advise_of_labels(labels, texts)
     if "{}" not in text_of("hypothesis", hypothesis):
         raise InputError(f"hypothesis {short_repr(hypothesis)} has no {{}} for the label")
-    way = model.way(by, labels, head, hypothesis)
-    asked = None if way == "meaning" else model.entailment_head(head)
+    way = _way(model, by, labels, head, hypothesis)
+    asked = None if way == "meaning" else _entailment_head(model, head)
     words = labels if way == "entailment" else list(map(in_words, labels))
     hypotheses = [hypothesis.replace("{}", word) for word in words]
     by_itself = multi_label or len(labels) == 1
     if asked is not None and by_itself:
-        model.check_contradiction(asked)
+        _check_contradiction(model.heads, asked)
     scores = _scores(model, texts, words, hypotheses, asked, way, by_itself=by_itself)
     thresholds = [DEFAULT_THRESHOLD] * len(labels) if multi_label else None
     return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
+
+
+def _way(
+    model: VerbModel, by: str | None, labels: Sequence[str], head: str | None, hypothesis: str
+) -> Way:
+    """Choose the way: the caller's, else the recorded one, else entailment.
+
+    A single label or a head means entailment; so does a hypothesis if the recorded way is
+    meaning.
+
+    Raises:
+        InputError: no such way; a head or a hypothesis with "meaning"; or a model without
+            sentence vectors.
+    """
+    one_of("by", by, (None, *WAYS))
+    own_words = hypothesis != HYPOTHESIS
+    if by == "meaning" and (head is not None or own_words):
+        what = "head" if head is not None else "hypothesis"
+        given = head if head is not None else hypothesis
+        raise InputError(
+            f"{what} is {short_repr(given)} and by is 'meaning', which compares the text with "
+            f"the label itself and has no {what}",
+            remedy=Remedy(
+                f'leave {what}= out, or pass by="entailment" or by="both"',
+                f"leave --{what} out, or say --by entailment or --by both",
+            ),
+        )
+    found: Way = "entailment"
+    if by is not None:
+        found = by  # type: ignore[assignment]
+    elif model.zero_shot is not None and head is None and len(labels) > 1:
+        found = model.zero_shot.by
+        if found == "meaning" and own_words:
+            found = "entailment"
+    if found != "entailment" and model.sentence is None:
+        raise InputError(
+            f"by is {found!r}, and this model was not trained to make sentence vectors "
+            "(roberta.sentence is None)",
+            remedy=_NO_VECTORS,
+        )
+    return found
+
+
+def _entailment_head(model: VerbModel, head: str | None) -> str:
+    """Find the head: the named one, else one that judges entailment.
+
+    Raises:
+        UnknownNameError: no such head.
+        InputError: several, or one that does not judge entailment of pairs; or one with
+            several classes and numbers for their names.
+    """
+    heads = model.heads
+    remedy = _NO_NLI_HEAD if model.sentence is None else _NO_NLI_HEAD_BUT_VECTORS
+    if any(_is_numbered(heads, own) for own in heads_of(heads.model, "classification")):
+        remedy = _SAY_THE_ORDER
+    name = heads.find(
+        head,
+        "classification",
+        "zero_shot",
+        fits=partial(_judges_entailment, heads),
+        need="head for entailment, one of whose labels is 'entailment'",
+        remedy=remedy,
+    )
+    labels = heads.labels(name)
+    if _is_numbered(heads, name):
+        raise InputError(
+            f"head {name!r} has the classes {', '.join(labels[:6])}, which do not say which is "
+            f"{ENTAILMENT!r}",
+            remedy=_SAY_THE_ORDER,
+        )
+    if not entails(labels):
+        raise InputError(
+            f"head {name!r} knows {', '.join(labels)}; zero_shot needs a head with {ENTAILMENT!r}",
+            remedy=_another_head(model),
+        )
+    if len(labels) == 1:
+        raise InputError(
+            f"head {name!r} has one output, which is a score and no choice between classes; "
+            "zero_shot needs a head that tells entailment from other classes",
+            remedy=_another_head(model),
+        )
+    if heads.inputs(name) == "one":
+        raise InputError(
+            f"head {name!r} was trained on single texts; zero_shot needs a head that judges pairs",
+            remedy=_another_head(model),
+        )
+    return name
+
+
+def _check_contradiction(heads: Heads, head: str) -> None:
+    """Check that a head says which class is weighed against entailment.
+
+    Raises:
+        InputError: it has more than two classes, and no label says contradiction.
+    """
+    labels = heads.labels(head)
+    if len(labels) > 2 and contradiction_index(labels) is None:
+        raise InputError(
+            f"head {head!r} has the classes {', '.join(labels[:6])}; a label by itself is "
+            "entailment against contradiction, and they do not say which is contradiction",
+            remedy=_SAY_THE_ORDER,
+        )
+
+
+def _judges_entailment(heads: Heads, head: str) -> bool:
+    labels = heads.labels(head)
+    return len(labels) > 1 and entails(labels) and heads.inputs(head) == "pair"
+
+
+def _another_head(model: VerbModel) -> Remedy:
+    """What to do about a named head that does not judge entailment."""
+    own = heads_of(model.heads.model, "classification")
+    able = [head for head in own if _judges_entailment(model.heads, head)]
+    if able:
+        return Remedy(f"pass head={able[0]!r}", f"say --head {shlex.quote(able[0])}")
+    if model.sentence is not None:
+        return _VECTORS_AND_NO_HEAD
+    return _NO_NLI_HEAD
+
+
+def _is_numbered(heads: Heads, head: str) -> bool:
+    """Whether nobody named the classes of a head that may judge pairs."""
+    labels = heads.labels(head)
+    return len(labels) > 1 and is_numbered(labels) and heads.inputs(head) != "one"
 
 
 def _check_labels(labels: Sequence[str]) -> Sequence[str]:
@@ -263,7 +258,7 @@ def _advise_of_labels(labels: Sequence[str], texts: Sequence[Text]) -> None:
 
 
 def _scores(
-    model: ZeroShotModel,
+    model: VerbModel,
     texts: Sequence[Text],
     labels: Sequence[str],
     hypotheses: Sequence[str],
@@ -273,7 +268,7 @@ def _scores(
     by_itself: bool,
 ) -> Tensor:
     """Compute the probability of each label of each text, by itself or of all: (texts, labels)."""
-    settings = model.settings or ZeroShotSettings()
+    settings = model.zero_shot or ZeroShotSettings()
     sequences = model.runner.tokenizer.encode_batch(
         texts
     )  # before deduplication, so that errors carry the caller's index
@@ -361,7 +356,7 @@ def _entailments(
 
 
 def _cosines(
-    model: ZeroShotModel,
+    model: VerbModel,
     texts: Sequence[Text],
     ids: Sequence[Tensor],
     numbers: Sequence[int],
@@ -383,10 +378,10 @@ def _cosines(
         runner = replace(runner, stride=0)
     runner = within_limit(runner, settings)
     prompt = settings.find_prompt(None, None)
-    of_texts = embed(runner, texts, settings, prompt)
+    of_texts = text_vectors(runner, texts, settings, prompt)
     forms = [*labels, *(ABOUT_TEMPLATE.replace("{}", label) for label in labels)]
     with placed(lambda at: Place("labels", at.index % len(labels))):
-        of_forms = embed(replace(runner, progress=False), forms, settings, prompt)
+        of_forms = text_vectors(replace(runner, progress=False), forms, settings, prompt)
     of_texts, of_forms = (F.normalize(v.float(), dim=-1).cpu() for v in (of_texts, of_forms))
     alone, about = (of_texts @ of_forms.T).view(len(texts), 2, len(labels)).unbind(1)
     named = of_forms[: len(labels)]

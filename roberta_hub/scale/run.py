@@ -87,12 +87,12 @@ def lake(
         target: folder, made if missing; or a name that ends in .parquet, for one file that is
             merged when all units are done.
         verb: the verb to run.
-        engine: "processes" on this machine; "ray" on a cluster, or on this machine if there is no
-            cluster.
-        workers: number of workers, each with a copy of the model. None with "processes": one per
-            four cores, or no worker if this process alone is faster. None with "ray": one per
-            machine or GPU.
-        unit_rows: approximate rows per unit.
+        engine: runs the units: "processes" on this machine; "ray" on a cluster, or on this machine
+            if there is no cluster.
+        workers: number of workers, each with a copy of the model. None: with "processes" one per
+            four cores, or no worker if this process alone is faster; with "ray" one per machine or
+            GPU.
+        unit_rows: approximate rows of a unit, which makes one file of answers.
         keep: columns of the source to copy to the answers; None: all.
         errors: what happens to rows without an answer: no text, a text that is too long, a broken
             line. Their answers are null, and all other rows are answered. "raise" ends with an
@@ -100,7 +100,7 @@ def lake(
             None: as the verb.
         part: (k, n) runs the k-th of n parts of the units, counted from 1, for n machines that
             share only a disk.
-        address: address of the Ray cluster.
+        address: address of the Ray cluster; "auto" finds it.
         time_limit: limit in seconds for one attempt at a unit.
         attempts: maximum number of attempts at a unit whose worker dies.
         progress: show a progress bar; None: in a terminal or notebook.

@@ -9,7 +9,8 @@ import click
 
 from roberta_hub.errors import InputError
 from roberta_hub.shell.given import option
-from roberta_hub.shell.options import examples, names_option, parse_list, takes_models, text_option
+from roberta_hub.shell.options import examples, parse_list, takes_models
+from roberta_hub.shell.signature import takes_arguments
 
 REPORTS = ("text", "json", "markdown")
 KINDS = ("labels", "scores", "search", "minimal-pairs", "answers", "spans")
@@ -58,41 +59,18 @@ def _set_once(found: dict[str, Any], name: str, value: object) -> None:
     )
 )
 @takes_models("model", then="TASK...")
-@option(
-    "--kind", type=click.Choice(KINDS), help="What the tasks are. Without it: seen from the files."
+@takes_arguments(
+    "evaluation/evaluate.py",
+    "evaluate",
+    kind={"type": click.Choice(KINDS), "metavar": None},
+    labels={
+        "multiple": True,
+        "callback": parse_labels,
+        "metavar": "ITS=OURS",
+        "help": "The head's label for each that a task writes otherwise: 0=negative,1=positive.",
+    },
 )
-@text_option(
-    "text",
-    "Column of the texts; A,B of pairs. Without it: found by its name, or the only one of prose.",
-    "COLUMN",
-)
-@names_option(
-    "--label",
-    metavar="COLUMN",
-    help="Column of the right answers, or columns of 0 and 1: A,B. Without it: found by its name.",
-)
-@option(
-    "--labels",
-    multiple=True,
-    callback=parse_labels,
-    metavar="ITS=OURS",
-    help="The head's label for each that a task writes otherwise: 0=negative,1=positive.",
-)
-@option("--head", metavar="NAME", help="The head that is asked, where there are several.")
 @option("--device", metavar="NAME", help="cuda, mps, cpu, or auto.")
-@option("--split", metavar="NAME", help="Of a BEIR folder: qrels/NAME.tsv; else test.")
-@option(
-    "--header/--no-header",
-    default=True,
-    help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
-)
-@option("--truncate", is_flag=True, help="Cut texts that are too long.")
-@option(
-    "--stride",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Or read them in windows that overlap by N tokens.",
-)
 @option(
     "--least",
     multiple=True,
@@ -105,17 +83,10 @@ def evaluate(
     model: str,
     others: tuple[str, ...],
     kind: Any,
-    text: tuple[str, ...],
-    label: tuple[str, ...],
-    labels: dict[str, str] | None,
-    head: str | None,
     device: str | None,
-    split: str | None,
-    header: bool,
-    truncate: bool,
-    stride: int | None,
     least: dict[str, float],
     form: str,
+    **given: Any,
 ) -> int:
     """Measure the answers of MODEL on each TASK, whose right answers are known.
 
@@ -135,14 +106,7 @@ def evaluate(
         model if device is None else load_model(model, device=device),
         others[0] if len(others) == 1 else others,
         kind=kind and kind.replace("-", "_"),
-        text=text or None,
-        label=label or None,
-        labels=labels,
-        head=head,
-        split=split,
-        header=header,
-        truncate=truncate,
-        stride=stride,
+        **given,
     )
     measured = [found] if isinstance(found, Evaluation) else list(found)
     failures = _failures(measured, least)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from roberta_hub.errors import RobertaHubError
-from roberta_hub.shell.given import option
 from roberta_hub.shell.options import DISPLAY_FORMATS, Request, examples, takes_shown_texts
 from roberta_hub.shell.reading import read_source
 from roberta_hub.shell.run_verb import load_requested
+from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.shell.tally import fault_error
 from roberta_hub.terminal import clean
 from roberta_hub.verbs.question import Parts
@@ -31,12 +31,7 @@ _PAGE = '<!DOCTYPE html>\n<meta charset="utf-8">\n<title>roberta-hub explain</ti
         'roberta-hub explain --pair "A dog ran." "Nothing moved." --head mnli -f json',
     )
 )
-@option(
-    "--head",
-    metavar="NAME",
-    help="The head whose answer is explained. Without it: the one the model was trained for, else "
-    "the language model, which shows surprise.",
-)
+@takes_arguments("interface.py", "explain")
 @takes_shown_texts
 def explain(request: Request, head: str | None) -> int:
     """Show how much each word of a text speaks for the label of a head.

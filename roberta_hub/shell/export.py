@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples, takes_models
+from roberta_hub.shell.signature import takes_arguments
 
 
 @click.command(
@@ -17,31 +17,7 @@ from roberta_hub.shell.options import examples, takes_models
     )
 )
 @takes_models("source", then="TARGET")
-@option(
-    "--format",
-    type=click.Choice(("onnx", "torch")),
-    default="onnx",
-    show_default=True,
-    help="onnx: model.onnx. torch: model.pt2, which torch.export.load reads.",
-)
-@option("--head", metavar="NAME", help="The head whose logits are written; else token vectors are.")
-@option(
-    "--output",
-    type=click.Choice(("features", "logits")),
-    help="logits: the language model's.",
-)
-@option(
-    "--pooling",
-    type=click.Choice(("cls", "mean", "max", "pooler")),
-    help="One vector a text instead.",
-)
-@option("--opset", type=click.IntRange(18, 23), default=18, show_default=True, help="Of ONNX.")
-@option(
-    "--check/--no-check",
-    default=True,
-    show_default=True,
-    help="Compare what was written with the model.",
-)
+@takes_arguments("interface.py", "export", opset={"ends": (18, 23)})
 def export(source: str, others: tuple[str, ...], **choices: Any) -> int:
     """Write one answer of the model SOURCE, a name or a path, into the folder TARGET.
 

@@ -2,21 +2,72 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from roberta_hub.errors import LakeError
-from roberta_hub.shell.options import DEFAULT_MODEL, LakeOptions, Request
+from roberta_hub.shell.given import option
+from roberta_hub.shell.options import DEFAULT_MODEL, LakeOptions, Request, takes_texts
+from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.verbs.question import Parts
 
 if TYPE_CHECKING:
     from roberta_hub.scale import Report
 
 _WILDCARDS = "*?["
+
+
+def parse_part(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    """Parse a part: `3/16` is the third of sixteen."""
+    if value is None:
+        return None
+    k, slash, n = value.partition("/")
+    if slash and k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n):
+        return int(k), int(n)
+    raise click.BadParameter(f"{value!r} is no part like 3/16, the third of sixteen")
+
+
+def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
+    """Decorate a verb with the options for lakes too.
+
+    Args:
+        function: as for `takes_texts`.
+    """
+
+    @functools.wraps(function)
+    def with_lake(request: Request, **given: Any) -> int:
+        lake = LakeOptions(**{name: given.pop(name) for name in LakeOptions.__dataclass_fields__})
+        return function(replace(request, lake=lake), **given)
+
+    lake = takes_arguments(
+        "scale/run.py",
+        "lake",
+        ("engine", "workers", "unit_rows", "address"),
+        engine={"left": True},
+        workers={"ends": (1, None)},
+        unit_rows={"ends": (1, None), "left": True},
+        address={"metavar": "HOST"},
+    )
+    return takes_texts(lake(_PART(_STATUS(with_lake))))
+
+
+_PART = option(
+    "--part", metavar="K/N", callback=parse_part, help="Do the K-th of N parts of a lake."
+)
+_STATUS = option(
+    "--status",
+    is_flag=True,
+    help="Of a lake (a folder or 'in/*.parquet' as FILE, or -o OUT/): tell how far it is. The same "
+    "command goes on with what was begun.",
+)
 
 
 def is_lake(request: Request) -> bool:

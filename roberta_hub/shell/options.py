@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -102,6 +102,13 @@ def collect(
     return tuple(found)
 
 
+def collect_given(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Join the lists of an option; None: it is not given."""
+    return collect(context, option, values) or None
+
+
 def parse_keep(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...] | None:
@@ -121,19 +128,6 @@ def complete_model(
 
     names = [name for name in available_models() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
-
-
-def takes_topk(help: str) -> Decorator:
-    """Make the option -k, the number of answers per text."""
-    return option(
-        "-k",
-        "--topk",
-        default=5,
-        show_default=True,
-        metavar="N",
-        type=click.IntRange(min=1),
-        help=help,
-    )
 
 
 MODEL = option(
@@ -324,54 +318,3 @@ def _takes(options: Sequence[Decorator], function: Callable[..., int]) -> Callab
     for add in reversed(options):
         declared = add(declared)
     return declared
-
-
-def parse_part(
-    context: click.Context, option: click.Parameter, value: str | None
-) -> tuple[int, int] | None:
-    """Parse a part: `3/16` is the third of sixteen."""
-    if value is None:
-        return None
-    k, slash, n = value.partition("/")
-    if slash and k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n):
-        return int(k), int(n)
-    raise click.BadParameter(f"{value!r} is no part like 3/16, the third of sixteen")
-
-
-_LAKE_OPTIONS = (
-    option(
-        "--engine",
-        metavar="NAME",
-        type=click.Choice(("processes", "ray")),
-        help="For a lake (a folder or 'in/*.parquet' as FILE, or -o OUT/): processes of this "
-        "machine, or a Ray cluster. The same command goes on with what was begun.",
-    ),
-    option("--address", metavar="HOST", help="Of the Ray cluster; auto finds it."),
-    option("--workers", metavar="N", type=click.IntRange(min=1), help="Each holds the model."),
-    option(
-        "--unit-rows",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Rows of a lake that make one file of answers.  [default: 50000]",
-    ),
-    option("--part", metavar="K/N", callback=parse_part, help="Do the K-th of N parts of a lake."),
-    option("--status", is_flag=True, help="Tell how far the lake in -o OUT/ is."),
-)
-
-
-def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a verb with the options for lakes too.
-
-    Args:
-        function: as for `takes_texts`.
-    """
-
-    @functools.wraps(function)
-    def with_lake(request: Request, **given: Any) -> int:
-        lake = LakeOptions(**{name: given.pop(name) for name in LakeOptions.__dataclass_fields__})
-        return function(replace(request, lake=lake), **given)
-
-    declared: Callable[..., int] = with_lake
-    for add in reversed(_LAKE_OPTIONS):
-        declared = add(declared)
-    return takes_texts(declared)

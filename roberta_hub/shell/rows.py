@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from roberta_hub.shell.given import Decorator, option
-from roberta_hub.shell.options import Request, collect, examples, takes_rows
+from roberta_hub.shell.lakes import takes_rows
+from roberta_hub.shell.options import Request, examples
 from roberta_hub.shell.run_verb import answer_rows
-from roberta_hub.verbs.question import Option, Question
+from roberta_hub.shell.signature import takes_arguments
+from roberta_hub.verbs.question import Question
 
 
 def command_of(question: Question[Any, Any]) -> click.Command:
@@ -20,41 +21,16 @@ def command_of(question: Question[Any, Any]) -> click.Command:
     """
 
     def answer(request: Request, **given: Any) -> int:
-        for own in question.options:
-            if own.kind == "texts":
-                given[own.name] = given[own.name] or None
-            if own.required and given[own.name] is None and not _tells_status(request):
-                flag = f"'--{own.name}'"
-                raise click.MissingParameter(param_type="option", param_hint=flag)
+        for name, own in question.options.items():
+            if own.get("needed") and given[name] is None and not _tells_status(request):
+                raise click.MissingParameter(param_type="option", param_hint=f"'--{name}'")
         return answer_rows(request, question, given)
 
-    answer = takes_rows(answer)
-    for own in reversed(question.options):
-        answer = _declared(own)(answer)
+    own = takes_arguments("interface.py", question.name, question.options, **question.options)
+    answer = own(takes_rows(answer))
     name = question.name.replace("_", "-")
     return click.command(name, help=question.help, epilog=examples(*question.examples))(answer)
 
 
 def _tells_status(request: Request) -> bool:
     return request.lake is not None and request.lake.status
-
-
-def _declared(own: Option) -> Decorator:
-    """Convert an option to click's."""
-    flags = (own.flags or f"--{own.name.replace('_', '-')}",)
-    if own.kind == "flag":
-        way: Any = {"default": own.default}
-        if "/" not in own.flags:
-            way |= {"is_flag": True, "flag_value": own.sets}
-        return option(*flags, own.name, help=own.help, **way)
-    way = {"metavar": own.metavar, "help": own.help}
-    if own.kind == "texts":
-        way |= {"multiple": True, "callback": collect}
-    if own.kind == "choice":
-        way["type"] = click.Choice(own.choices)
-    if own.kind == "number":
-        way["type"] = int if own.least is None else click.IntRange(min=own.least)
-        way["metavar"] = own.metavar or "N"
-    if own.default is not None:
-        way |= {"default": own.default, "show_default": True}
-    return option(*own.flags.split() or flags, own.name, **way)

@@ -12,9 +12,10 @@ import click
 
 from roberta_hub.errors import Advice, InputError, placed
 from roberta_hub.shell.layout import AnsweredRow, Layout
-from roberta_hub.shell.options import Request, examples, takes_texts, takes_topk
+from roberta_hub.shell.options import Request, examples, takes_texts
 from roberta_hub.shell.reading import STDIN, Item, open_source
 from roberta_hub.shell.run_verb import load_requested
+from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.shell.tally import Tally, fault_error
 from roberta_hub.shell.writing import open_sink
 from roberta_hub.verbs.question import AnswerFormat, Cells, Parts, Record, Share
@@ -29,7 +30,7 @@ BLOCK_ROWS = 2048
         'roberta-hub similar "late delivery" -i reviews.csv --text text -k 3 -f jsonl',
     )
 )
-@takes_topk("How many texts for each query.")
+@takes_arguments("interface.py", "search")
 @takes_texts
 def similar(request: Request, topk: int) -> int:
     """Find the texts of a file, or of standard input, that are nearest to each TEXT.

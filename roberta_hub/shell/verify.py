@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roberta_hub.shell.given import option
-from roberta_hub.shell.options import examples, names_option, takes_models, text_option
+from roberta_hub.shell.options import examples, takes_models, text_option
+from roberta_hub.shell.signature import takes_arguments
 
 if TYPE_CHECKING:
     from roberta_hub.evaluation.comparison import Comparison
@@ -44,11 +45,11 @@ REPORTS = ("text", "json", "markdown")
     "text",
     "The column of a table's texts. Without it: found by its name, or the only one of prose.",
 )
-@option(
-    "--least-cosine",
-    type=click.FloatRange(0, 1),
-    metavar="COSINE",
-    help="Under which an answer in less precision is a failure. Without it: 0.99.",
+@takes_arguments(
+    "verification/verify.py",
+    "verify",
+    texts=None,
+    least_cosine={"type": click.FloatRange(0, 1), "metavar": "COSINE"},
 )
 @option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
 def verify(
@@ -88,29 +89,7 @@ def verify(
     metavar="FILE",
     help="The table: CSV, TSV, JSONL or Parquet.",
 )
-@text_option(
-    "text",
-    "Column of the texts; A,B of pairs. Without it: found by its name, or the only one of prose.",
-    "COLUMN",
-)
-@names_option(
-    "--label",
-    metavar="COLUMN",
-    help="Column of the right labels, or columns of 0 and 1: A,B. Without it: found by its name.",
-)
-@names_option("--by", metavar="COLUMN", help="Columns whose values are slices: A,B.")
-@option("--head", metavar="NAME", help="The head of both, where they have several.")
-@option(
-    "--verb",
-    type=click.Choice(("classify", "embed")),
-    help="Without it: classify, where both have a head for it, else embed.",
-)
-@option(
-    "--header/--no-header",
-    default=True,
-    help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
-)
-@option("--truncate", is_flag=True, help="Cut texts that are too long.")
+@takes_arguments("evaluation/compare.py", "compare")
 @option(
     "--most-changed",
     type=click.FloatRange(0, 1),
@@ -119,18 +98,7 @@ def verify(
 )
 @option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
 def compare(
-    old: str,
-    new: str,
-    source: str,
-    text: tuple[str, ...],
-    label: tuple[str, ...],
-    by: tuple[str, ...],
-    head: str | None,
-    verb: Any,
-    header: bool,
-    truncate: bool,
-    most_changed: float | None,
-    form: str,
+    old: str, new: str, source: str, most_changed: float | None, form: str, **given: Any
 ) -> int:
     """Compare the model NEW with the model OLD on the rows of a table: did it get worse?
 
@@ -139,18 +107,7 @@ def compare(
     """
     from roberta_hub.evaluation.compare import compare as compared
 
-    found = compared(
-        old,
-        new,
-        source,
-        text=text or None,
-        label=label or None,
-        by=by,
-        head=head,
-        verb=verb,
-        header=header,
-        truncate=truncate,
-    )
+    found = compared(old, new, source, **given)
     _write(found, form)
     too_many = most_changed is not None and found.changed > most_changed
     return 1 if found.worse or too_many else 0

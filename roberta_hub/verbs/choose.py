@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
-    HEAD,
     SLOW_ROWS_AT_ONCE,
     AnswerFormat,
     Columns,
-    Option,
     Parts,
     Question,
     Settings,
     Share,
-    VerbModel,
-    one_by_one,
+    later,
 )
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
+    from roberta_hub.inference.verb_model import VerbModel
 
 MAX_OPTIONS = 1000
 """Most options of one text."""
-
-
-def choose(
-    model: VerbModel, context: str, options: Sequence[str], *, head: str | None = None
-) -> Prediction:
-    """Ask a head with one output. See `RobertaHubInterface.choose`."""
-    from roberta_hub.inference import choose as choosing
-
-    return choosing.choose(model.runner, context, options, model.heads, head, model.task)
-
-
-def _answers(
-    model: VerbModel,
-    rows: Sequence[Any],
-    *,
-    options: Sequence[str] | None = None,
-    head: str | None = None,
-) -> list[Prediction]:
-    def one(row: Any) -> Prediction:
-        context, *own = (row,) if isinstance(row, str) else row
-        return choose(model, context, own if options is None else list(options), head=head)
-
-    return one_by_one(rows, one)
 
 
 def _columns(model: VerbModel, rows: Sequence[Any], found: list[Prediction]) -> Columns:
@@ -73,15 +49,15 @@ CHOOSE: Question[Prediction, list[Prediction]] = Question(
     name="choose",
     help="""Choose the best of several options for each text, or question.
 
-    Options are --options, or follow the text in further columns or after tabs. It takes a
-    model with a head of one output: `roberta-hub train finetune=race` trains one.
+    Options are --options, the same for each text, or follow it in further columns or after tabs. It
+    takes a model with a head of one output: `roberta-hub train finetune=race` trains one.
     """,
     examples=(
         'roberta-hub choose -m race "Where do fish live?" --options "in water,in trees"',
         "printf 'Fish live in\\twater\\ttrees\\n' | roberta-hub choose -m race",
     ),
-    options=(Option("options", "texts", "The same for each text.", metavar="A,B,C"), HEAD),
-    answers=_answers,
+    options={"options": {}, "head": {}},
+    answers=later(lambda: import_module("roberta_hub.inference.choose").choose),
     columns=_columns,
     answer_format=_answer_format,
     rows_at_once=SLOW_ROWS_AT_ONCE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
-from roberta_hub.verbs.question import HEAD, Option, Parts, Question, VerbModel
+from roberta_hub.verbs.question import Parts, Question, later
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
@@ -16,20 +16,6 @@ _NO_HEAD = (
     "without training: roberta-hub zero-shot TEXT --labels good,bad. For a model of your own: "
     "roberta-hub fit reviews.csv, then classify -m with the folder that it writes"
 )
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[Any],
-    *,
-    head: str | None = None,
-    multi_label: bool | None = None,
-) -> list[Prediction]:
-    """Ask a classification head. See `RobertaHubInterface.classify`."""
-    from roberta_hub.inference.classify import classify
-
-    head = model.heads.find_for(texts, head, "classify")
-    return classify(model.runner, texts, model.heads, head, multi_label)
 
 
 CLASSIFY: Question[Prediction, list[Prediction]] = Question(
@@ -45,17 +31,8 @@ CLASSIFY: Question[Prediction, list[Prediction]] = Question(
         "roberta-hub classify -m mine -i reviews.csv --text text -o labels.csv",
         'roberta-hub classify --pair "A dog ran." "An animal moved."',
     ),
-    options=(
-        HEAD,
-        Option(
-            "multi_label",
-            "flag",
-            "A probability for each label of its own, or one label a text; else as the head "
-            "learnt.",
-            flags="--multi-label/--single-label",
-        ),
-    ),
-    answers=answers,
+    options={"head": {}, "multi_label": {"flags": ("--multi-label/--single-label",)}},
+    answers=later(lambda: import_module("roberta_hub.inference.classify").classify),
     of_empty="its label",
     columns=prediction_columns,
     answer_format=prediction_format,

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from roberta_hub.settings import SentenceSettings
-from roberta_hub.verbs.question import Option, Question, VerbModel
+from roberta_hub.verbs.question import Question, later
 from roberta_hub.verbs.vectors import vector_columns, vector_format
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[Any],
-    *,
-    prompt: str | None = None,
-    prompt_name: str | None = None,
-    truncate_dim: int | None = None,
-) -> Tensor:
-    """Compute sentence vectors, (n, C). See `RobertaHubInterface.embed`."""
-    from roberta_hub.inference.embed import embed, within_limit
-
-    settings = model.sentence or SentenceSettings()
-    before = settings.find_prompt(prompt, prompt_name)
-    return embed(within_limit(model.runner, settings), texts, settings, before, truncate_dim)
 
 
 EMBED: Question[Tensor, Tensor] = Question(
@@ -40,18 +23,8 @@ EMBED: Question[Tensor, Tensor] = Question(
         "roberta-hub embed -i reviews.csv --text text -o vectors.parquet",
         "printf 'A dog ran.\\nGoal!\\n' | roberta-hub embed -o vectors.npy",
     ),
-    options=(
-        Option("prompt", "text", 'Put this before each text: "query: ".', metavar="TEXT"),
-        Option("prompt_name", "text", "Or one of the model's own prompts.", metavar="NAME"),
-        Option(
-            "truncate_dim",
-            "number",
-            "Keep the first numbers of each vector, of a model that was trained for it.",
-            least=1,
-            metavar="N",
-        ),
-    ),
-    answers=answers,
+    options={"prompt": {"metavar": "TEXT"}, "prompt_name": {}, "truncate_dim": {"ends": (1, None)}},
+    answers=later(lambda: import_module("roberta_hub.inference.embed").embed),
     of_empty="its vector",
     columns=vector_columns,
     answer_format=vector_format,

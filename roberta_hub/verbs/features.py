@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
     AnswerFormat,
     Columns,
-    Option,
     Parts,
     Question,
     Settings,
-    VerbModel,
+    later,
 )
 from roberta_hub.verbs.vectors import vector_columns, vector_format
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from roberta_hub.inference.features import Pooling
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[Any],
-    *,
-    layer: int = -1,
-    pooling: Pooling | None = None,
-    normalize: bool = False,
-) -> list[Tensor] | Tensor:
-    """Compute hidden states: a list of (T_i, C), or (n, C). See `RobertaHubInterface.features`."""
-    from roberta_hub.inference.features import features
-
-    return features(model.runner, texts, layer=layer, pooling=pooling, normalize=normalize)
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[Any], found: list[Tensor] | Tensor) -> Columns:
@@ -65,20 +51,8 @@ FEATURES: Question[Tensor, list[Tensor] | Tensor] = Question(
         'roberta-hub features "A dog ran." -o features.jsonl',
         "roberta-hub features -i corpus.txt --pooling mean -o features.npy",
     ),
-    options=(
-        Option(
-            "layer", "number", "-1 the features, 0 the embeddings, k the k-th layer.", default=-1
-        ),
-        Option(
-            "pooling",
-            "choice",
-            "cls, mean, max or pooler: one vector for each text, not for each token.",
-            choices=("cls", "mean", "max", "pooler"),
-            metavar="KIND",
-        ),
-        Option("normalize", "flag", "Give each vector the length 1.", default=False),
-    ),
-    answers=answers,
+    options={"layer": {}, "pooling": {}, "normalize": {}},
+    answers=later(lambda: import_module("roberta_hub.inference.features").features),
     columns=_columns,
     answer_format=_answer_format,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roberta_hub.show.bars import Bar, Bars
@@ -12,31 +13,18 @@ from roberta_hub.verbs.question import (
     AnswerFormat,
     Cells,
     Columns,
-    Option,
     Parts,
     Question,
     Record,
     Settings,
     Share,
-    VerbModel,
+    later,
 )
 from roberta_hub.verbs.views import draw_each
 
 if TYPE_CHECKING:
     from roberta_hub.inference.fill_mask import Fillings
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[str],
-    *,
-    topk: int = 5,
-    targets: Sequence[str] | None = None,
-) -> list[list[Fillings]]:
-    """Ask the language model. See `RobertaHubInterface.fill_mask`."""
-    from roberta_hub.inference.fill_mask import fill_mask
-
-    return fill_mask(model.runner, texts, topk=topk, targets=targets)
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Fillings]]) -> Columns:
@@ -120,11 +108,8 @@ FILL_MASK: Question[Fillings, list[Any]] = Question(
         'roberta-hub fill-mask "She is a student at Harvard <mask>."',
         'roberta-hub fill-mask "It was a <mask> film." --targets good,bad',
     ),
-    options=(
-        Option("topk", "number", "How many words.", flags="-k --topk", default=5, least=1),
-        Option("targets", "texts", "Rank these words only.", metavar="A,B,C"),
-    ),
-    answers=answers,
+    options={"topk": {}, "targets": {}},
+    answers=later(lambda: import_module("roberta_hub.inference.fill_mask").fill_mask),
     columns=_columns,
     answer_format=_answer_format,
     argument="masked_input",

@@ -13,12 +13,12 @@ from roberta_hub.verbs.question import (
     Record,
     Settings,
     Share,
-    VerbModel,
 )
 from roberta_hub.verbs.views import draw_each
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
+    from roberta_hub.inference.verb_model import VerbModel
 
 LABELS_DRAWN = 3
 """Most labels drawn for each of several texts."""

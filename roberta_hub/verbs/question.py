@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from roberta_hub.errors import Place, RobertaHubError, placed
+from roberta_hub.errors import Place, placed
 
 if TYPE_CHECKING:
-    from roberta_hub.inference.batching import Runner
-    from roberta_hub.inference.heads import Heads
-    from roberta_hub.settings import SentenceSettings, ZeroShotSettings
+    from roberta_hub.inference.verb_model import VerbModel
 
 SLOW_ROWS_AT_ONCE = 8
 """Rows per batch of the shell for verbs that run the model many times per row."""
 
-Answer = TypeVar("Answer")
 AnswerT = TypeVar("AnswerT")
 """Answer to one text."""
 AnswersT = TypeVar("AnswersT")
@@ -32,7 +29,6 @@ Columns = dict[str, Any]
 """The answers to many rows, by name: a list with a value for each row, or a Tensor (n, C)."""
 Settings = Mapping[str, Any]
 """A verb's options, by their Python names."""
-OptionKind = Literal["text", "texts", "number", "choice", "flag"]
 
 
 class Share(float):
@@ -41,22 +37,6 @@ class Share(float):
 
 Cell = str | int | float
 Cells = Sequence[Cell]
-
-
-@dataclass(frozen=True)
-class VerbModel:
-    """Parts of a model that the verbs use."""
-
-    runner: Runner
-    """Runner of the model, with the caller's options."""
-    heads: Heads
-    """The model's heads."""
-    sentence: SentenceSettings | None
-    """Settings of sentence vectors; None: not trained to make them."""
-    zero_shot: ZeroShotSettings | None
-    """Recorded settings of zero-shot labelling, if any."""
-    task: str
-    """fairseq's name of its training task; "": none."""
 
 
 @dataclass(frozen=True)
@@ -108,31 +88,9 @@ class AnswerFormat:
         return {**dict.fromkeys(self.parts.called(self.parts.least), ""), **self.sample}
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a verb, as the shell declares it."""
-
-    name: str
-    """Keyword in Python and lakes."""
-    kind: OptionKind
-    """"text" and "texts", which is a list; "number" is whole; "flag" is on or off."""
-    help: str
-    flags: str = ""
-    """Flags on the command line, separated by spaces; "": `--name`."""
-    default: Any = None
-    """Default value; None: not given."""
-    least: int | None = None
-    """Minimum of a number."""
-    choices: tuple[str, ...] = ()
-    """Values of a choice."""
-    metavar: str | None = None
-    """Placeholder for the value in the help."""
-    sets: bool = True
-    """Value that a flag sets: `--always` sets `no_answer` to False."""
-    required: bool = False
-
-
-HEAD = Option("head", "text", "The head to ask, where there are several.", metavar="NAME")
+def later(find: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a function that is found when it is called: what asks a model imports torch."""
+    return lambda *given, **settings: find()(*given, **settings)
 
 
 def _unchanged(rows: Any, found: AnswersT) -> AnswersT:
@@ -153,8 +111,10 @@ class Question(Generic[AnswerT, AnswersT]):
     """Help of the shell's command."""
     examples: tuple[str, ...]
     """Command lines, run by a test; none: the shell has no such command."""
-    options: tuple[Option, ...] = ()
-    """Options of the verb, in the order of the help."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Keywords of the method that the shell and lakes take too, each with what the shell adds to
+    its signature and docstring: `flags`, `metavar`, the `ends` of a number, whether it is
+    `needed`."""
     answers: Callable[..., AnswersT]
     """Ask a model: (Model, rows, the verb's options as keywords) -> an answer for each row, in a
     list or a Tensor (n, C). A row is one str, or a tuple of them."""
@@ -185,7 +145,7 @@ class Question(Generic[AnswerT, AnswersT]):
     @property
     def keywords(self) -> set[str]:
         """Names of the verb's options in a lake."""
-        return {option.name for option in self.options} | {*self.asked_columns}
+        return {*self.options, *self.asked_columns}
 
 
 def answer_texts(
@@ -253,21 +213,3 @@ def _plain_vectors(value: Any) -> Any:
         if value.dim() == 1
         else [*map(_plain_vectors, value)]
     )
-
-
-def one_by_one(rows: Sequence[Any], answer: Callable[[Any], Answer]) -> list[Answer]:
-    """Answer row by row; errors about a part of a row also name the row.
-
-    Args:
-        rows: str, or tuples of them.
-        answer: answers one row.
-    """
-    answers = []
-    for i, row in enumerate(rows):
-        try:
-            answers.append(answer(row))
-        except RobertaHubError as error:
-            if error.place is not None:  # not about a head, say
-                error.within(Place("texts", i))
-            raise
-    return answers

@@ -3,93 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from roberta_hub.arguments import short_repr, text_of, whole_number
-from roberta_hub.errors import InputError, Remedy
 from roberta_hub.verbs.question import (
-    HEAD,
     AnswerFormat,
     Cells,
     Columns,
-    Option,
     Parts,
     Question,
     Record,
     Settings,
     Share,
-    VerbModel,
+    later,
 )
 
 if TYPE_CHECKING:
-    from roberta_hub.inference.search import Hit
+    from roberta_hub.inference.verb_model import VerbModel
 
-_NO_HEAD = Remedy(
-    "load a cross-encoder, a model for reranking, or take label=NAME of a head of pairs: "
-    "rank(..., label='entailment')",
-    "-m takes a cross-encoder, a model for reranking; of a head of pairs --label NAME is taken: "
-    "--label entailment",
-)
 _PAIRS = (
     "a query and a text go together: --pair QUERY TEXT, two columns of a table, or a tab between "
     "the two on a line"
 )
-
-
-def scores(
-    model: VerbModel,
-    pairs: Sequence[tuple[str, str]],
-    *,
-    head: str | None = None,
-    label: str | None = None,
-) -> list[float]:
-    """Ask a head about (query, text): its sigmoid, or the probability of one of its labels."""
-    from roberta_hub.inference.classify import activate, activation_of, head_values
-    from roberta_hub.inference.heads import check_inputs
-
-    heads = model.heads
-    label = None if label is None else text_of("label", label)
-    head = heads.find(
-        head,
-        "classification",
-        "rank",
-        inputs="pair",
-        fits=lambda name: len(heads.labels(name)) == 1 or label in heads.labels(name),
-        need="classification head with one output, or with the label that is asked for",
-        remedy=_NO_HEAD,
-    )
-    labels = heads.labels(head)
-    check_inputs(pairs, head, heads.inputs(head))
-    if len(labels) == 1 and label is None:
-        return head_values(model.runner, pairs, head, vote=False)[:, 0].sigmoid().tolist()
-    if label not in labels:
-        given = "no label is given" if label is None else f"label is {short_repr(label)}"
-        raise InputError(
-            f"{given}, and head {head!r} has {', '.join(labels)}; rank takes the probability of "
-            "one of them",
-            remedy=Remedy("pass label=NAME", "say --label NAME"),
-        )
-    way = activation_of(heads.kind(head), None)
-    logits = head_values(model.runner, pairs, head, vote=way == "softmax")
-    return activate(logits, way)[:, labels.index(label)].tolist() if pairs else []
-
-
-def best(
-    model: VerbModel,
-    query: str,
-    texts: Sequence[str],
-    *,
-    topk: int | None = None,
-    head: str | None = None,
-    label: str | None = None,
-) -> list[Hit]:
-    """Rank texts by their scores, of equals the first. See `RobertaHubInterface.rank`."""
-    from roberta_hub.inference.search import Hit
-
-    most = len(texts) if topk is None else whole_number("topk", topk, 1)
-    found = scores(model, [(query, text) for text in texts], head=head, label=label)
-    order = sorted(range(len(texts)), key=lambda i: -found[i])
-    return [Hit(i, found[i], texts[i]) for i in order[:most]]
 
 
 def _columns(model: VerbModel, pairs: Sequence[tuple[str, str]], found: list[float]) -> Columns:
@@ -121,11 +56,8 @@ RANK: Question[float, list[float]] = Question(
         'roberta-hub rank -m reranker --pair "late delivery" "It came a week late."',
         "roberta-hub rank --label entailment -i found.csv --text query,text -f csv",
     ),
-    options=(
-        HEAD,
-        Option("label", "text", "Of a head with several: its probability.", metavar="NAME"),
-    ),
-    answers=scores,
+    options={"head": {}, "label": {}},
+    answers=later(lambda: import_module("roberta_hub.inference.rank").rank),
     columns=_columns,
     answer_format=_answer_format,
     what_columns='text=("query", "text")',

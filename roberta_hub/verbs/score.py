@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from roberta_hub.verbs.question import (
     SLOW_ROWS_AT_ONCE,
@@ -12,15 +13,11 @@ from roberta_hub.verbs.question import (
     Parts,
     Question,
     Settings,
-    VerbModel,
+    later,
 )
 
-
-def answers(model: VerbModel, texts: Sequence[Any]) -> list[float]:
-    """Ask the language model. See `RobertaHubInterface.score`."""
-    from roberta_hub.inference.score import score
-
-    return score(model.runner, texts)
+if TYPE_CHECKING:
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[Any], found: list[float]) -> Columns:
@@ -53,7 +50,7 @@ SCORE: Question[float, list[float]] = Question(
         'roberta-hub score "A dog ran." "Dog a ran."',
         "printf 'A dog ran.\\nDog a ran.\\n' | roberta-hub score -f csv",
     ),
-    answers=answers,
+    answers=later(lambda: import_module("roberta_hub.inference.score").score),
     columns=_columns,
     answer_format=_answer_format,
     rows_at_once=SLOW_ROWS_AT_ONCE,

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from roberta_hub.settings import AGGREGATIONS, Aggregation
 from roberta_hub.show.colours import COLOUR_CYCLE
 from roberta_hub.show.display import Display, ShownList
 from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.verbs.question import (
-    HEAD,
     AnswerFormat,
     Cells,
     Columns,
-    Option,
     Parts,
     Question,
     Record,
     Settings,
     Share,
-    VerbModel,
+    later,
 )
 from roberta_hub.verbs.views import TEXTS_DRAWN, count_undrawn
 
 if TYPE_CHECKING:
     from roberta_hub.inference.tag import Span
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[str],
-    *,
-    head: str | None = None,
-    aggregation: Aggregation = "word",
-) -> list[list[Span]]:
-    """Ask a token head. See `RobertaHubInterface.tag`."""
-    from roberta_hub.inference.tag import tag
-
-    name = model.heads.find(head, "token", "tag")
-    return tag(model.runner, texts, model.heads, name, aggregation)
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def _columns(model: VerbModel, texts: Sequence[str], found: list[list[Span]]) -> Columns:
@@ -103,18 +88,8 @@ TAG: Question[list[Span], list[list[Span]]] = Question(
         'roberta-hub tag -m ner "Ada Lovelace lived in London."',
         "printf 'Ada wrote.\\nIt rained.\\n' | roberta-hub tag -m ner -f csv",
     ),
-    options=(
-        HEAD,
-        Option(
-            "aggregation",
-            "choice",
-            "Whose label a word has: its first piece's in the words the head learnt, or by "
-            "transformers' first, average, max; piece labels each piece.",
-            choices=AGGREGATIONS,
-            default="word",
-        ),
-    ),
-    answers=answers,
+    options={"head": {}, "aggregation": {}},
+    answers=later(lambda: import_module("roberta_hub.inference.tag").tag),
     columns=_columns,
     answer_format=_answer_format,
     no_pairs="tag takes single texts",

@@ -13,11 +13,12 @@ from roberta_hub.verbs.question import (
     Parts,
     Record,
     Settings,
-    VerbModel,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from roberta_hub.inference.verb_model import VerbModel
 
 
 def vector_columns(model: VerbModel, texts: Sequence[Any], found: Tensor) -> Columns:

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from roberta_hub.settings import HYPOTHESIS, WAYS
 from roberta_hub.verbs.predictions import prediction_columns, prediction_format, prediction_view
-from roberta_hub.verbs.question import HEAD, Option, Question, VerbModel
+from roberta_hub.verbs.question import Question, later
 
 if TYPE_CHECKING:
     from roberta_hub.inference.classify import Prediction
-
-
-def answers(
-    model: VerbModel,
-    texts: Sequence[Any],
-    *,
-    labels: Sequence[str],
-    hypothesis: str = HYPOTHESIS,
-    head: str | None = None,
-    multi_label: bool = False,
-    by: str | None = None,
-) -> list[Prediction]:
-    """Judge labels in words. See `RobertaHubInterface.zero_shot`."""
-    from roberta_hub.inference.zero_shot import ZeroShotModel, zero_shot
-
-    return zero_shot(
-        ZeroShotModel(model.runner, model.heads, model.sentence, model.zero_shot),
-        texts,
-        labels,
-        hypothesis=hypothesis,
-        head=head,
-        multi_label=multi_label,
-        by=by,
-    )
 
 
 ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
@@ -49,26 +24,14 @@ ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
         'roberta-hub zero-shot "I was charged twice." --labels billing,delivery,praise',
         "roberta-hub zero-shot -i reviews.csv --text text --labels good,bad -f csv",
     ),
-    options=(
-        Option("labels", "texts", "In words.  [required]", metavar="A,B,C", required=True),
-        Option(
-            "hypothesis",
-            "text",
-            "A sentence with {} where the label goes.",
-            default=HYPOTHESIS,
-            metavar="TEXT",
-        ),
-        Option(
-            "by",
-            "choice",
-            "What is asked: a head for entailment, the nearest label by its vector, or both.  "
-            "[default: what the model says of itself]",
-            choices=WAYS,
-        ),
-        HEAD,
-        Option("multi_label", "flag", "Give each label a probability of its own.", default=False),
-    ),
-    answers=answers,
+    options={
+        "labels": {"needed": True},
+        "hypothesis": {"metavar": "TEXT"},
+        "head": {},
+        "multi_label": {},
+        "by": {},
+    },
+    answers=later(lambda: import_module("roberta_hub.inference.zero_shot").zero_shot),
     of_empty="its label",
     columns=prediction_columns,
     answer_format=prediction_format,

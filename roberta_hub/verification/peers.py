@@ -26,7 +26,7 @@ from roberta_hub.export.graph import AnswerKind, ExportedAnswer
 from roberta_hub.files import read_note
 from roberta_hub.formats.huggingface_heads import KIND
 from roberta_hub.inference.batching import packing_model
-from roberta_hub.inference.embed import embed, within_limit
+from roberta_hub.inference.embed import text_vectors, within_limit
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
@@ -186,7 +186,7 @@ def _ours(roberta: RobertaHubInterface) -> Peer:
     runner = within_limit(roberta._runner(truncate=True, progress=False), settings)
 
     def vectors(texts: Sequence[str]) -> list[Tensor]:
-        return rows_of(embed(runner, texts, settings, prompt), len(texts), "the peer")
+        return rows_of(text_vectors(runner, texts, settings, prompt), len(texts), "the peer")
 
     def ids(texts: Sequence[Text]) -> list[Tensor]:
         return list(roberta._runner(truncate=True).ids(list(texts)))

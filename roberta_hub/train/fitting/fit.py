@@ -72,22 +72,22 @@ def fit(
         table: path to a CSV, TSV, JSONL or Parquet file; a data frame of pandas, polars or Arrow; a
             dict of columns; a list of dicts. A tagger also takes Label Studio's JSON, CoNLL's
             columns or spaCy's .spacy; a span is `[start, end, label]` in characters, or a dict.
-        text: name of the column of texts, or two names for pairs. None finds the column by its
-            name, or takes the only possible column; otherwise an error lists the columns.
-        label: name of the column of labels or spans, or names of several columns of 0 and 1, one
-            for each label. None finds it as for `text`.
+        text: column of the texts, or two columns for pairs. None: found by its name or its values;
+            an error lists the columns if several could be meant.
+        label: column of the labels or spans, or several columns of 0 and 1, one for each label.
+            None: found as the column of the texts is.
         valid: share of the rows to hold out, or a table of rows to measure on. None: a tagger holds
             out a tenth of the rows. A classifier does so with 200 rows or more, and is measured by
             cross-validation with fewer. Held-out rows have no influence on the choice of the
             method. With at most 2,000 rows, the final classifier is also trained on the held-out
-            rows of `table`.
+            rows of the table.
         model: name or path of the model to start from. It may be one that `fit` made.
         output: folder to write. It is new, empty, or a folder that `fit` wrote. Its README.md holds
-            the scores. None writes no files.
-        task: "classification", "regression", "multi_label" or "tagging". None decides by the
-            labels. Numbers are regression, but whole numbers with at most 20 different values are
-            classes. A text has several labels if they are a list, a list as pandas writes it into a
-            CSV, or a dict from labels to truth values. Lists of spans are tagging.
+            the scores. None: no files are written.
+        task: "classification", "regression", "multi_label" or "tagging". None: by the labels.
+            Numbers are regression, but whole numbers with at most 20 different values are classes.
+            A text has several labels if they are a list, a list as pandas writes it into a CSV, or
+            a dict from labels to truth values. Lists of spans are tagging.
         epochs: passes over the rows. None: by the number of rows.
         learning_rate: peak of the learning rate, used as it is. None: by the model's width.
         batch_size: rows of an update. None: by the number of rows.
@@ -98,11 +98,11 @@ def fit(
             Its probabilities are then those for equally frequent classes.
         pooling: what the head reads, "cls" or "mean". None: what the model was trained with.
         trials: number of other combinations of learning rate and epochs to try by
-            cross-validation. None: 0.
+            cross-validation, within the limit of the work. None: 0.
         seed: random seed. The same table, model, options and seed give the same model.
         separator: text between the labels in a cell, such as ",". None: a cell is one label.
-        header: whether the first row of a CSV or TSV has the names of the columns. False names the
-            columns "1", "2", ....
+        header: whether the first row of a CSV or TSV names the columns; False: their names are 1,
+            2, ....
         progress: show a progress bar; None: in a terminal.
 
     Returns:
@@ -134,26 +134,43 @@ def fit(
         seed=seed,
     )
     directory = None if output is None else check_output(output)
-    given: dict[str, Any] = {
-        "text": text,
-        "label": label,
-        "valid": valid,
-        "task": task,
-        "seed": options.seed,
-        "separator": separator,
-        "header": header,
-    }
-    ready: ReadyClassifier | ReadyTagger
-    examples: Examples | TagExamples
-    if (spans := read_tag_examples(table, **given)) is not None:
-        ready = prepare_tagger(spans, model=model, output=directory, options=options)
-        examples = spans
-    else:
-        examples = read_examples(table, **given)
-        ready = prepare_classifier(examples, model=model, output=directory, options=options)
+    examples = read_rows(
+        table,
+        text=text,
+        label=label,
+        valid=valid,
+        task=task,
+        seed=options.seed,
+        separator=separator,
+        header=header,
+    )
+    ready = prepare(examples, model=model, output=directory, options=options)
     for note in (*examples.notes, *ready.notes):
         warnings.warn(clean(f"{examples.source}: {note}"), stacklevel=3)
     return ready.train(progress)
+
+
+def read_rows(table: Any, **given: Any) -> Examples | TagExamples:
+    """Read the examples of a tagger from a table with spans, and of a classifier from any other.
+
+    Args:
+        table: as for `fit`.
+        given: keywords of `read_examples`.
+    """
+    spans = read_tag_examples(table, **given)
+    return read_examples(table, **given) if spans is None else spans
+
+
+def prepare(examples: Examples | TagExamples, **given: Any) -> ReadyClassifier | ReadyTagger:
+    """Load the model, and choose how it learns the examples.
+
+    Args:
+        examples: of `read_rows`.
+        given: keywords of `prepare_classifier`.
+    """
+    if isinstance(examples, TagExamples):
+        return prepare_tagger(examples, **given)
+    return prepare_classifier(examples, **given)
 
 
 @dataclass(frozen=True)

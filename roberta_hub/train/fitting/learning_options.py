@@ -12,6 +12,14 @@ from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.settings import HeadPooling
 from roberta_hub.train.limits import MAX_SEED
 
+LIMITS = {
+    "epochs": (1, 10_000),
+    "batch_size": (1, 100_000),
+    "max_length": (3, 1_000_000),  # one piece between <s> and </s>
+    "trials": (1, 1_000),
+}
+"""Least and most of what may be said in whole numbers."""
+
 
 @dataclass(frozen=True)
 class LearningOptions:
@@ -50,16 +58,10 @@ class LearningOptions:
     """Of new weights, the order of rows, dropout and what is held out."""
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("epochs", 1, 10_000),
-            ("batch_size", 1, 100_000),
-            ("max_length", 3, 1_000_000),  # one piece between <s> and </s>
-            ("trials", 1, 1_000),
-            ("seed", 0, MAX_SEED),
-        ):
-            value = getattr(self, name)
-            if value is not None or name == "seed":
+        for name, (least, most) in LIMITS.items():
+            if (value := getattr(self, name)) is not None:
                 self._keep(name, whole_number(name, value, least, most))
+        self._keep("seed", whole_number("seed", self.seed, 0, MAX_SEED))
         self._keep("learning_rate", _number("learning_rate", self.learning_rate, 1.0))
         self._keep("minutes", _number("minutes", self.minutes, math.inf))
         self._keep("balance", switch("balance", self.balance))
