@@ -144,9 +144,10 @@ def _option(
         left: whether the default is left to the function, so that None is not given.
         own: keywords of click.
     """
-    flag = f"--{argument.name.replace('_', '-')}"
+    name = argument.name.replace("_", "-")
+    flag = f"--{name}"
     if argument.kind == "bool" and argument.default is True:
-        flag = f"{flag}/--no-{flag[2:]}"
+        flag = f"{flag}/--{'no-' + name}"
     flags = flags or (flag,)
     on, _, off = flags[-1].partition("/")
     words = {None: "Without it", True: on, False: off}
