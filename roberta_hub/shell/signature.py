@@ -146,7 +146,7 @@ def _option(
     """
     flag = f"--{argument.name.replace('_', '-')}"
     if argument.kind == "bool" and argument.default is True:
-        flag = f"{flag}/--no-{flag[2:]}"
+        flag = f"{flag}/{flag[:2]}no{flag[1:]}"
     flags = flags or (flag,)
     on, _, off = flags[-1].partition("/")
     words = {None: "Without it", True: on, False: off}
