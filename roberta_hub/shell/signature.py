@@ -144,10 +144,9 @@ def _option(
         left: whether the default is left to the function, so that None is not given.
         own: keywords of click.
     """
-    name = argument.name.replace("_", "-")
-    flag = f"--{name}"
+    flag = f"--{argument.name.replace('_', '-')}"
     if argument.kind == "bool" and argument.default is True:
-        flag = f"{flag}/--{'no-' + name}"
+        flag = f"{flag}/{flag[:2]}no{flag[1:]}"
     flags = flags or (flag,)
     on, _, off = flags[-1].partition("/")
     words = {None: "Without it", True: on, False: off}
