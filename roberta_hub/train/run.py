@@ -65,17 +65,21 @@ def train(config: Config) -> RobertaHubInterface:
 
 def run(config: Config) -> Report:
     """Train as `train` does, and return how the run ended instead of its model."""
+    return _run(check(config))
+
+
+def _run(config: Config) -> Report:
+    """Train as a checked configuration says."""
     started = time.monotonic()
     from roberta_hub.train.loop.output_folder import claim_folder
-    from roberta_hub.train.loop.training_loop import train_loop
+    from roberta_hub.train.loop.training_loop import train_in
 
-    config = check(config)
     _check_task(config)
     with claim_folder(config.output) as directory:  # before a model is fetched for it
         task = make_task(config)
         model: Any = task.module.roberta
         config = at_width(config, model.config.embed_dim)
-        report = train_loop(task, config, started=started)
+        report = train_in(directory, task, config, started)
         if first_process():
             write_json(directory / "train.json", dataclasses.asdict(config))
     return report
@@ -303,7 +307,7 @@ def command(settings: Sequence[str]) -> int:
     settings = _translated(settings)
     config = compose(settings)
     with on_stderr():
-        report = run(config)
+        report = _run(config)
     if not first_process():
         return 130 if report.stopped == "interrupted" else 0  # the first process reports for all
     numbers = ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items())

@@ -32,7 +32,7 @@ from roberta_hub.train.to_fairseq import (
 )
 
 
-def train_loop(task: TrainingTask, config: Config, *, started: float | None = None) -> Report:
+def train_loop(task: TrainingTask, config: Config) -> Report:
     """Train a task, going on where a run in `config.output` stopped.
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
@@ -44,27 +44,43 @@ def train_loop(task: TrainingTask, config: Config, *, started: float | None = No
         task: what to train.
         config: all but `model`, `data` and `task` is used here. The settings that decide numbers,
             and the model's architecture, must be the same when a run goes on.
-        started: `time.monotonic()` from which `loop.max_minutes` counts; None: now.
 
     Raises:
         DivergedError: the loss is NaN or infinite.
         InputError: the folder cannot be written, holds a state of another configuration, or not
             the same one in every process.
     """
-    started, config = now() if started is None else started, check(config)
+    started, config = now(), check(config)
+    with claim_folder(config.output) as directory:
+        return train_in(directory, task, config, started)
+
+
+def train_in(directory: Path, task: TrainingTask, config: Config, started: float) -> Report:
+    """Train as `train_loop` does, in a folder that is claimed.
+
+    Args:
+        directory: of `claim_folder`.
+        task: what to train.
+        config: is checked.
+        started: `time.monotonic()` from which `loop.max_minutes` counts.
+    """
     # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
-    with Signals() as signals, claim_folder(config.output):
-        return _Run(task, config, started, signals).run()
+    with Signals() as signals:
+        return _Run(directory, task, config, started, signals).run()
 
 
 class _Run:
     """A training with a folder: what is logged, judged and saved between its updates."""
 
     def __init__(
-        self, task: TrainingTask, config: Config, started: float, signals: Signals
+        self,
+        directory: Path,
+        task: TrainingTask,
+        config: Config,
+        started: float,
+        signals: Signals,
     ) -> None:
-        self.task, self.config, self.signals = task, config, signals
-        self.directory = Path(config.output)
+        self.directory, self.task, self.config, self.signals = directory, task, config, signals
         self.training = training = Training(task, config)
         self.identity = identity_of(
             config,
