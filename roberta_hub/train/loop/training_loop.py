@@ -51,36 +51,25 @@ def train_loop(task: TrainingTask, config: Config) -> Report:
             the same one in every process.
     """
     started, config = now(), check(config)
-    with claim_folder(config.output) as directory:
-        return train_in(directory, task, config, started)
+    with claim_folder(config.output):
+        return train_claimed(task, config, started)
 
 
-def train_in(directory: Path, task: TrainingTask, config: Config, started: float) -> Report:
-    """Train as `train_loop` does, in a folder that is claimed.
-
-    Args:
-        directory: of `claim_folder`.
-        task: what to train.
-        config: is checked.
-        started: `time.monotonic()` from which `loop.max_minutes` counts.
-    """
+def train_claimed(task: TrainingTask, config: Config, started: float) -> Report:
+    """Train as `train_loop` does: the folder is claimed, and `loop.max_minutes` count already."""
     # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
     with Signals() as signals:
-        return _Run(directory, task, config, started, signals).run()
+        return _Run(task, config, started, signals).run()
 
 
 class _Run:
     """A training with a folder: what is logged, judged and saved between its updates."""
 
     def __init__(
-        self,
-        directory: Path,
-        task: TrainingTask,
-        config: Config,
-        started: float,
-        signals: Signals,
+        self, task: TrainingTask, config: Config, started: float, signals: Signals
     ) -> None:
-        self.directory, self.task, self.config, self.signals = directory, task, config, signals
+        self.task, self.config, self.signals = task, config, signals
+        self.directory = Path(config.output)
         self.training = training = Training(task, config)
         self.identity = identity_of(
             config,
