@@ -245,16 +245,12 @@ def read_options(
         UnknownNameError: no such option; the message lists near ones.
         InputError: a value of another type.
     """
-    known = {item.name: str(item.type) for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    known = typing.get_type_hints(kind)
     for name, value in values.items():
         if name not in known:
             raise UnknownNameError(f"no option {where}.{name}{suggestion(name, list(known))}")
-        kinds = [each.partition("[")[0] for each in known[name].split(" | ")]
-        given = type(value).__name__
-        if given == "NoneType":
-            given = "None"
-        if given not in kinds and not (given == "int" and "float" in kinds):
-            raise InputError(f"{where}.{name} is {_shown(value)}, must be {known[name]}")
+        if not _fits(value, known[name]):
+            raise InputError(f"{where}.{name} is {_shown(value)}, must be {_word(known[name])}")
     return kind(**values)
 
 

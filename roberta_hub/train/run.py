@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError
 from roberta_hub.files import write_json
 from roberta_hub.hub import load_model
@@ -32,6 +31,8 @@ from roberta_hub.train.usage import usage
 
 if TYPE_CHECKING:
     from roberta_hub.text.tokenizer import Tokenizer
+    from roberta_hub.train.data.data_bins import Split
+    from roberta_hub.train.tasks.options import TaskSettings
     from roberta_hub.train.tasks.training_task import TrainingTask
 
 SIZELESS_FIELDS = (
@@ -65,17 +66,23 @@ def train(config: Config) -> RobertaHubInterface:
 
 def run(config: Config) -> Report:
     """Train as `train` does, and return how the run ended instead of its model."""
+    return _run(check(config))
+
+
+def _run(config: Config) -> Report:
+    """Train as a checked configuration says."""
     started = time.monotonic()
     from roberta_hub.train.loop.output_folder import claim_folder
-    from roberta_hub.train.loop.training_loop import train_loop
+    from roberta_hub.train.loop.training_loop import train_claimed
+    from roberta_hub.train.tasks.build import read_settings
 
-    config = check(config)
-    _check_task(config)
+    settings = read_settings(config)
+    _check_task(settings)
     with claim_folder(config.output) as directory:  # before a model is fetched for it
-        task = make_task(config)
+        task = _make_task(settings)
         model: Any = task.module.roberta
         config = at_width(config, model.config.embed_dim)
-        report = train_loop(task, config, started=started)
+        report = train_claimed(task, config, started)
         if first_process():
             write_json(directory / "train.json", dataclasses.asdict(config))
     return report
@@ -112,35 +119,24 @@ def at_width(config: Config, width: int) -> Config:
     )
 
 
-def _check_task(config: Config) -> None:
-    """Check the task and the paths of its data before a model is fetched for them."""
-    from roberta_hub.train.data.data_bins import find_splits
+def _check_task(settings: TaskSettings[Any]) -> None:
+    """Check the order of the batches and the paths of the data before a model is fetched."""
     from roberta_hub.train.data.streams import source_files
-    from roberta_hub.train.tasks.build import check_name
-    from roberta_hub.train.tasks.options import options_of, pretraining_options, train_path
-    from roberta_hub.train.tasks.pretraining import PRETRAINING_TASKS
+    from roberta_hub.train.tasks.options import PRETRAINING_TASKS
 
-    name = config.task.name
-    check_name(name)
+    config, name = settings.config, settings.config.task.name
     if config.batch.order == "fairseq" and name not in ORDERED_AS_FAIRSEQ:
         raise InputError(
             f"batch.order=fairseq is for {', '.join(ORDERED_AS_FAIRSEQ)}, and task.name is {name}; "
             "leave it out"
         )
-    if name in PRETRAINING_TASKS:
-        pretraining_options(config)
-    else:
-        options_of(config)
-        check_head_name(config.task.head)
-    train_path(config)
-    for field in ("train", "valid"):
-        path = getattr(config.data, field)
-        if path is None or find_splits(path, field):
+    for source in (settings.train, settings.valid):
+        if source is None or source.splits:
             continue
         if name in PRETRAINING_TASKS:
-            source_files(path)
-        elif not os.path.exists(path):  # which also answers for names that no file can have
-            raise InputError(f"data.{field}: {path}: no such file or folder")
+            source_files(source.path)
+        elif not os.path.exists(source.path):  # which also answers for names that no file can have
+            raise InputError(f"data.{source.name}: {source.path}: no such file or folder")
 
 
 def result(report: Report) -> RobertaHubInterface:
@@ -154,23 +150,26 @@ def make_task(config: Config) -> TrainingTask:
     All processes draw from the seed. A run that goes on has its weights in a state, so its task
     makes none.
     """
-    from roberta_hub.train.loop.state import find_state
-    from roberta_hub.train.tasks.build import build_task
+    from roberta_hub.train.tasks.build import read_settings
 
-    interface = make_model(config)
+    return _make_task(read_settings(config))
+
+
+def _make_task(settings: TaskSettings[Any]) -> TrainingTask:
+    from roberta_hub.train.loop.state import find_state
+    from roberta_hub.train.tasks.build import build
+
+    config = settings.config
+    interface = make_model(config, settings.train.splits)
     fresh = not config.resume or find_state(Path(config.output)) is None
     torch.manual_seed(config.seed)
-    return build_task(config, interface, fresh=fresh)
+    return build(settings, interface, fresh=fresh)
 
 
-def make_model(config: Config) -> RobertaHubInterface:
-    """Make the model to begin with, in train mode.
-
-    Raises:
-        InputError: an architecture that the weights do not have.
-    """
+def make_model(config: Config, splits: Sequence[Split] | None = None) -> RobertaHubInterface:
+    """Make the model to begin with, in train mode; None: `find_splits` looks for the splits."""
     torch.manual_seed(config.seed)
-    interface = _loaded(config)
+    interface = _loaded(config, splits)
     if not config.architecture:
         return interface.train()
     old = require_roberta(interface.model, "training changes")
@@ -224,12 +223,14 @@ def make_model(config: Config) -> RobertaHubInterface:
     return interface.train()
 
 
-def _loaded(config: Config) -> RobertaHubInterface:
+def _loaded(config: Config, splits: Sequence[Split] | None) -> RobertaHubInterface:
     """Load the model; one with random weights has the vocabulary that the data name."""
     from roberta_hub.train.data.data_bins import find_splits
     from roberta_hub.train.vocabularies import folder_vocabulary, read_vocabulary
 
-    path, splits = Path(config.model), find_splits(config.data.train or "", "train")
+    path = Path(config.model)
+    if splits is None:
+        splits = find_splits(config.data.train or "", "train")
     is_file = os.path.isfile(path)  # which also answers for names that no file can have
     if config.restore and not is_file:
         raise InputError(
@@ -303,7 +304,7 @@ def command(settings: Sequence[str]) -> int:
     settings = _translated(settings)
     config = compose(settings)
     with on_stderr():
-        report = run(config)
+        report = _run(config)
     if not first_process():
         return 130 if report.stopped == "interrupted" else 0  # the first process reports for all
     numbers = ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items())

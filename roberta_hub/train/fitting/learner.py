@@ -21,9 +21,9 @@ from roberta_hub.train.loop.flops import training_flops
 from roberta_hub.train.loop.state import restore_generators_after
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
-from roberta_hub.train.tasks.evaluation import run_examples
+from roberta_hub.train.tasks.evaluation import outputs_of
 from roberta_hub.train.tasks.features import head_vectors
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
+from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, labelled
 from roberta_hub.train.tasks.options import options_of
 from roberta_hub.train.tasks.sentences import SentenceObjective
 from roberta_hub.train.tasks.training_task import Batch, Loss
@@ -66,11 +66,7 @@ class EncodedRows:
         values = table.argmax(1) if task == "classification" else table.float()
         values = values[:, 0] if task == "regression" else values
         per = table.size(1) if task == "multi_label" else 1
-
-        def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-            return {"labels": values[list(indices)]}, per * len(indices)
-
-        return Encoded([(self.ids[i],) for i in rows], targets)
+        return labelled([self.ids[i] for i in rows], values, per)
 
 
 def encode_rows(
@@ -181,11 +177,7 @@ class Learner:
 
     def vectors(self, examples: Encoded) -> Tensor:
         """Compute what the head's inner layer reads of each example: (n, C)."""
-        objective = _InnerInputs(self.objective.head)
-        found: dict[int, Tensor] = {}
-        for indices, values, _ in run_examples(self.roberta, objective, examples):
-            found |= dict(zip(indices, values, strict=True))
-        return torch.stack([found[i] for i in range(len(found))])
+        return torch.cat(outputs_of(self.roberta, _InnerInputs(self.objective.head), examples))
 
     def features(self, examples: Encoded) -> Tensor:
         """Compute what the head's output layer reads of each example: (n, inner), float64."""
@@ -248,11 +240,10 @@ class Learner:
 
     def logits(self, lesson: EncodedRows, rows: Sequence[int]) -> Tensor:
         """Answer some rows of a lesson: (len(rows), K), float64."""
-        found = torch.zeros(len(rows), lesson.targets.size(1), dtype=torch.float64)
         encoded = lesson.encoded(self.task, rows)
-        for indices, values, _ in run_examples(self.roberta, self.objective, encoded):
-            found[indices] = values.double()
-        return found
+        if not rows:
+            return torch.zeros(0, lesson.targets.size(1), dtype=torch.float64)
+        return torch.cat(outputs_of(self.roberta, self.objective, encoded)).double()
 
 
 @dataclass(frozen=True)

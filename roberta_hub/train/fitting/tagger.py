@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -56,8 +55,8 @@ from roberta_hub.train.settings import (
     TaskConfig,
 )
 from roberta_hub.train.tasks.evaluation import chance_loss
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Hide, Targets
-from roberta_hub.train.tasks.tokens import TokenObjective
+from roberta_hub.train.tasks.finetuning import FineTuning, Hide
+from roberta_hub.train.tasks.tokens import TokenObjective, encoded_words
 from roberta_hub.train.tasks.trained_head import make_head
 
 HEAD = "tagger"
@@ -378,15 +377,10 @@ def tagging_of(
                 columns.append(torch.tensor([column for column, _ in here]))
                 labels.append(torch.tensor([number for _, number in here]))
 
-    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        starts = accumulate((len(ids[i]) for i in indices), initial=0)
-        own = torch.cat([columns[i] + start for i, start in zip(indices, starts, strict=False)])
-        return {"rows": own, "labels": torch.cat([labels[i] for i in indices])}, len(own)
-
     return FineTuning(
         interface,
         TokenObjective(config.task.head),
-        Encoded([(own,) for own in ids], targets),
+        encoded_words(ids, columns, labels),
         None,
         metric="loss",
         chance=chance_loss(len(names)),

@@ -32,7 +32,7 @@ from roberta_hub.train.to_fairseq import (
 )
 
 
-def train_loop(task: TrainingTask, config: Config, *, started: float | None = None) -> Report:
+def train_loop(task: TrainingTask, config: Config) -> Report:
     """Train a task, going on where a run in `config.output` stopped.
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
@@ -44,16 +44,21 @@ def train_loop(task: TrainingTask, config: Config, *, started: float | None = No
         task: what to train.
         config: all but `model`, `data` and `task` is used here. The settings that decide numbers,
             and the model's architecture, must be the same when a run goes on.
-        started: `time.monotonic()` from which `loop.max_minutes` counts; None: now.
 
     Raises:
         DivergedError: the loss is NaN or infinite.
         InputError: the folder cannot be written, holds a state of another configuration, or not
             the same one in every process.
     """
-    started, config = now() if started is None else started, check(config)
+    started, config = now(), check(config)
+    with claim_folder(config.output):
+        return train_claimed(task, config, started)
+
+
+def train_claimed(task: TrainingTask, config: Config, started: float) -> Report:
+    """Train as `train_loop` does: the folder is claimed, and `loop.max_minutes` count already."""
     # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
-    with Signals() as signals, claim_folder(config.output):
+    with Signals() as signals:
         return _Run(task, config, started, signals).run()
 
 

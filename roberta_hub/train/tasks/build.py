@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from torch.nn import Module
 
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.train.data.data_bins import find_splits
 from roberta_hub.train.limits import suggestion
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.features import roberta_of
-from roberta_hub.train.tasks.finetuning import FineTuning
-from roberta_hub.train.tasks.multiple_choice import choice
+from roberta_hub.train.tasks.multiple_choice import CHOICE
 from roberta_hub.train.tasks.multitask import MultitaskTask, SideTask, side_tasks
-from roberta_hub.train.tasks.options import options_of
-from roberta_hub.train.tasks.pretraining import PRETRAINING_TASKS, build_pretraining
-from roberta_hub.train.tasks.pronouns import winogrande, wsc
-from roberta_hub.train.tasks.questions import questions
-from roberta_hub.train.tasks.sentence_vectors import sentence_vectors
-from roberta_hub.train.tasks.sentences import classification, multi_label, regression
-from roberta_hub.train.tasks.tokens import tokens
+from roberta_hub.train.tasks.options import (
+    PRETRAINING_TASKS,
+    Source,
+    TaskSettings,
+    options_of,
+    pretraining_options,
+)
+from roberta_hub.train.tasks.pretraining import build_pretraining
+from roberta_hub.train.tasks.pronouns import WINOGRANDE, WSC
+from roberta_hub.train.tasks.questions import SPAN
+from roberta_hub.train.tasks.record import TaskRecord
+from roberta_hub.train.tasks.sentence_vectors import SENTENCES
+from roberta_hub.train.tasks.sentences import CLASSIFICATION, MULTI_LABEL, REGRESSION
+from roberta_hub.train.tasks.tokens import TOKENS
 from roberta_hub.train.tasks.training_task import TrainingTask
 
-FINETUNING_BUILDERS: dict[str, Callable[[Config, RobertaHubInterface], FineTuning]] = {
-    "classification": classification,
-    "regression": regression,
-    "multi_label": multi_label,
-    "tokens": tokens,
-    "choice": choice,
-    "span": questions,
-    "sentences": sentence_vectors,
-    "wsc": wsc,
-    "winogrande": winogrande,
+FINETUNING_TASKS: dict[str, TaskRecord[Any, Any]] = {
+    "classification": CLASSIFICATION,
+    "regression": REGRESSION,
+    "multi_label": MULTI_LABEL,
+    "tokens": TOKENS,
+    "choice": CHOICE,
+    "span": SPAN,
+    "sentences": SENTENCES,
+    "wsc": WSC,
+    "winogrande": WINOGRANDE,
 }
-"""Builders of the fine-tuning tasks by name."""
+"""The fine-tuning tasks by name."""
+
+
+def read_settings(config: Config) -> TaskSettings[Any]:
+    """Read what a configuration says of its task: the options, and where the data are."""
+    name, data = config.task.name, config.data
+    check_name(name)
+    options: Any = (pretraining_options if name in PRETRAINING_TASKS else options_of)(config)
+    if data.train is None:
+        raise InputError("data.train is not set; name a file with data.train=...")
+    train = Source("train", data.train, find_splits(data.train, "train"))
+    valid = data.valid and Source("valid", data.valid, find_splits(data.valid, "valid"))
+    return TaskSettings(config, options, train, valid or None)
 
 
 def build_task(
@@ -69,14 +89,21 @@ def build_task(
         >>> task.batch([0, 1], epoch=0).count
         2
     """
-    check_name(config.task.name)
+    return build(read_settings(config), interface, fresh=fresh)
+
+
+def build(
+    settings: TaskSettings[Any], interface: RobertaHubInterface, *, fresh: bool
+) -> TrainingTask:
+    """Build a task as `build_task` does, of settings that are read."""
+    config = settings.config
     interface.zero_shot_settings = None
     if config.task.name in PRETRAINING_TASKS:
-        return build_pretraining(config, interface, fresh=fresh)
-    sides = side_tasks(options_of(config), roberta_of(interface).config.max_positions)
+        return build_pretraining(settings, interface, fresh=fresh)
+    sides = side_tasks(settings.options, roberta_of(interface).config.max_positions)
     for side in sides:
         check_name(side.name)
-    task = FINETUNING_BUILDERS[config.task.name](config, interface)
+    task = FINETUNING_TASKS[config.task.name].task(settings, interface)
     return (
         MultitaskTask(task, sides, _others(config, interface, sides), config.seed)
         if sides
@@ -112,6 +139,6 @@ def _heads(interface: RobertaHubInterface) -> dict[tuple[str, str], Module]:
 
 def check_name(name: str) -> None:
     """Refuse the name of a task that does not exist; the message lists near ones."""
-    known = [*PRETRAINING_TASKS, *FINETUNING_BUILDERS]
+    known = [*PRETRAINING_TASKS, *FINETUNING_TASKS]
     if name not in known:
         raise UnknownNameError(f"task.name is {name!r}{suggestion(name, known)}")

@@ -1,4 +1,4 @@
-"""Asks a model on a held-out set: logits, targets and losses."""
+"""Asks a model on a held-out set: logits, labels and losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roberta_hub.inference.batching import batch_tokens_of, batches
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.train.tasks.features import roberta_of
-from roberta_hub.train.tasks.finetuning import Encoded, Objective, Targets
+from roberta_hub.train.tasks.finetuning import Encoded, Objective
 from roberta_hub.train.tasks.training_task import Batch
 
 
@@ -27,17 +27,28 @@ def run_examples(
             yield indices, objective.logits(roberta, batch.to(device)).float().cpu(), batch
 
 
+def outputs_of(
+    interface: RobertaHubInterface, objective: Objective, examples: Encoded
+) -> list[Tensor]:
+    """Compute the rows of outputs of each example, one a sequence."""
+    found: dict[int, Tensor] = {}
+    for indices, rows, _ in run_examples(interface, objective, examples):
+        parts = rows.split([len(examples.sequences[i]) for i in indices])  # type: ignore[no-untyped-call]
+        found |= zip(indices, parts, strict=True)
+    return [found[i] for i in range(len(examples.sequences))]
+
+
 def gather_outputs(
     interface: RobertaHubInterface, objective: Objective, examples: Encoded
-) -> tuple[list[Tensor], list[Targets], float]:
-    """Gather logits and targets of each batch, and average the loss over all targets."""
-    logits, targets, total, count = [], [], 0.0, 0
+) -> tuple[list[Tensor], list[Tensor], float]:
+    """Gather logits and labels of each batch, and average the loss over all targets."""
+    logits, labels, total, count = [], [], 0.0, 0
     for _, values, batch in run_examples(interface, objective, examples):
         logits.append(values)
-        targets.append(batch.targets)
+        labels.append(batch.targets["labels"])
         total += float(objective.loss(values, batch).total)
         count += batch.count
-    return logits, targets, total / max(count, 1)
+    return logits, labels, total / max(count, 1)
 
 
 def chance_loss(classes: int) -> float | None:

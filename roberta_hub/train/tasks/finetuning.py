@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.model.roberta import Roberta
-from roberta_hub.train.data.digests import data_digests
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -36,6 +37,26 @@ class Encoded:
         flat = [ids for i in indices for ids in self.sequences[i]]
         targets, count = self.targets(indices)
         return Batch(pack_sequences(flat, padding_idx=padding_idx), targets, count)
+
+
+def labelled(ids: Sequence[Tensor], labels: Tensor, per: int = 1) -> Encoded:
+    """Make examples of sequences with a row of labels each, which counts as `per` targets."""
+
+    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
+        return {"labels": labels[list(indices)]}, per * len(indices)
+
+    return Encoded([(own,) for own in ids], targets)
+
+
+def rows_in_batch(places: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
+    """Find the rows of some places of each sequence, where sequences are laid end to end.
+
+    Example:
+        >>> rows_in_batch([torch.tensor([1, 2]), torch.tensor([0])], [4, 2])
+        tensor([1, 2, 4])
+    """
+    starts = accumulate(lengths, initial=0)
+    return torch.cat([own + start for own, start in zip(places, starts, strict=False)])
 
 
 class Objective(Protocol):
@@ -63,7 +84,8 @@ class HeadModule(nn.Module):
         return self.objective.loss(self.objective.logits(self.roberta, batch), batch)
 
 
-Measure = Callable[[RobertaHubInterface], dict[str, float]]
+Measure = Callable[[], dict[str, float]]
+"""Measures the model on the held-out set."""
 Hide = Callable[[Tensor, tuple[int, ...], Sequence[int], int], Tensor]
 """Takes the ids of a batch, (N,), the tokens of each sequence, the examples' numbers and the epoch;
 returns the ids that the model sees, (N,)."""
@@ -82,6 +104,7 @@ class FineTuning:
         metric: str,
         chance: float | None = None,
         hide: Hide | None = None,
+        data_digests: Mapping[str, str] | None = None,
     ) -> None:
         """Put the parts together.
 
@@ -89,10 +112,11 @@ class FineTuning:
             interface: the model with its head registered and labels set.
             objective: computes the losses.
             train: examples to learn from.
-            measure: returns a model's numbers on the held-out set; None without such a set.
+            measure: returns the model's numbers on the held-out set; None without such a set.
             metric: the number that chooses the best checkpoint.
             chance: the loss of a model that knows nothing.
             hide: hides tokens of the training batches; None: the model sees all.
+            data_digests: of both sets; None: nothing is known of them when a run is resumed.
         """
         self.interface = interface
         self.roberta = roberta_of(interface)
@@ -104,17 +128,7 @@ class FineTuning:
         self._measure = measure
         self._chance = chance
         self._hide = hide
-        self.data_digests: Mapping[str, str] = {}
-
-    def of_data(self, train: Sequence[Any], held_out: Sequence[Any] | None) -> FineTuning:
-        """Note the digests of the examples that the task is made of, and return the task.
-
-        Args:
-            train: examples to learn, as they were read.
-            held_out: examples to judge by; None: there are none.
-        """
-        self.data_digests = data_digests(train, held_out)
-        return self
+        self.data_digests: Mapping[str, str] = data_digests or {}
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Count the tokens of each training example, the same in every epoch."""
@@ -128,9 +142,9 @@ class FineTuning:
         seen = self._hide(batch.packed.ids, batch.packed.lengths, indices, epoch)
         return replace(batch, packed=replace(batch.packed, ids=seen))
 
-    def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
+    def evaluate(self) -> dict[str, float]:
         """Measure the model on the held-out set; empty without such a set."""
-        return self._measure(interface or self.interface) if self._measure is not None else {}
+        return self._measure() if self._measure is not None else {}
 
     def chance(self) -> float | None:
         """Return the loss of a model that knows nothing."""

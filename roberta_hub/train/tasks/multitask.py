@@ -194,9 +194,9 @@ class MultitaskTask:
             others.append(other.batch(sorted(drawn, key=lambda i: -lengths[i]), epoch))
         return MultitaskBatch(own.packed, own.targets, own.count, tuple(others))
 
-    def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
+    def evaluate(self) -> dict[str, float]:
         """Measure the run's own task."""
-        return self._task.evaluate(interface)
+        return self._task.evaluate()
 
     def chance(self) -> float | None:
         """Return None: the loss is a sum of several."""

@@ -1,21 +1,27 @@
-"""Reads what a configuration says of a task: its options, its training set, its metric."""
+"""Reads what a configuration says of a task: its options, its data, its metric."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from roberta_hub.config import check_head_name
 from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.train.data.blocks import BLOCK_MODES
+from roberta_hub.train.data.data_bins import Split
 from roberta_hub.train.data.masking import Masking
 from roberta_hub.train.data.segment_pairs import PAIR_MODES
 from roberta_hub.train.limits import read_options, suggestion
 from roberta_hub.train.settings import Config
 
+PRETRAINING_TASKS = ("masked_lm", "replaced_tokens")
+"""The tasks that learn from text alone; all others are fine-tuning."""
 NEXT_SENTENCE, SENTENCE_ORDER, SPAN_BOUNDARY = "next_sentence", "sentence_order", "span_boundary"
 OBJECTIVES = (NEXT_SENTENCE, SENTENCE_ORDER, SPAN_BOUNDARY)
 """What pre-training may learn beside masked or replaced tokens."""
+START_METHODS = ("random", "informed", "matching")
+"""How pre-training sets the first weights."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,30 @@ class PretrainingOptions:
         )
 
 
+Options = TypeVar("Options", FinetuningOptions, PretrainingOptions)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the examples of a set are."""
+
+    name: str
+    """"train" or "valid"."""
+    path: str
+    splits: list[Split]
+    """What fairseq-preprocess wrote there; none: the path names something else."""
+
+
+@dataclass(frozen=True)
+class TaskSettings(Generic[Options]):
+    """What a configuration says of a task, read and checked once."""
+
+    config: Config
+    options: Options
+    train: Source
+    valid: Source | None
+
+
 def options_of(config: Config) -> FinetuningOptions:
     """Read the options of a fine-tuning task, and check names, types and ranges."""
     options = read_options(FinetuningOptions, config.task.options)
@@ -124,6 +154,7 @@ def options_of(config: Config) -> FinetuningOptions:
             raise InputError(f"task.options.{name} is {getattr(options, name)}, must be at least 0")
     if not 0 < options.scale < float("inf"):
         raise InputError(f"task.options.scale is {options.scale}, must be above 0")
+    check_head_name(config.task.head)
     return options
 
 
@@ -167,19 +198,23 @@ def pretraining_options(config: Config) -> PretrainingOptions:
         raise InputError(
             "task.options.teacher goes with the masked LM alone; leave out task.options.objectives"
         )
+    if options.teacher is not None and config.task.name != "masked_lm":
+        raise InputError("task.options.teacher goes with task.name=masked_lm")
+    if options.start not in START_METHODS:
+        raise UnknownNameError(
+            f"task.options.start is {options.start!r}{suggestion(options.start, START_METHODS)}"
+        )
+    if options.start == "informed" and config.pretrained:
+        raise InputError(
+            "task.options.start=informed makes weights from the text's statistics, in place of "
+            "those that pretrained=true loads; set pretrained=false, or start=random to keep them"
+        )
     return options
 
 
-def train_path(config: Config) -> str:
-    """Return the path of the training set, which must be set."""
-    if config.data.train is None:
-        raise InputError("data.train is not set; name a file with data.train=...")
-    return config.data.train
-
-
-def metric_of(config: Config, default: str, known: Sequence[str]) -> str:
-    """Return the name of the number that chooses the best checkpoint."""
-    metric = config.task.metric or default
+def metric_of(config: Config, known: Sequence[str]) -> str:
+    """Return the name of the number that chooses the best checkpoint; unset, the first."""
+    metric = config.task.metric or known[0]
     if metric not in known:
         raise UnknownNameError(f"task.metric is {metric!r}{suggestion(metric, known)}")
     return metric

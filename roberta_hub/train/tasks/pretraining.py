@@ -7,26 +7,25 @@ import math
 import warnings
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import batch_tokens_of
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.packing import pack_sequences
 from roberta_hub.train.data.batches import plan_epoch
 from roberta_hub.train.data.blocks import Blocks, cached_blocks
-from roberta_hub.train.data.data_bins import find_splits, open_text
+from roberta_hub.train.data.data_bins import open_text
 from roberta_hub.train.data.digests import TRAINING_DATA, VALIDATION_DATA
 from roberta_hub.train.data.masking import Maskable, Masking, mask
 from roberta_hub.train.data.random_hash import uniform
 from roberta_hub.train.data.segment_pairs import PAIR_MODES, SegmentPairs, pair_segments
 from roberta_hub.train.data.streams import build_stream, open_stream, stream_digest
-from roberta_hub.train.limits import suggestion
-from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.distillation import Distilled, Teacher
 from roberta_hub.train.tasks.features import roberta_of
 from roberta_hub.train.tasks.initialization import informed_start
@@ -37,9 +36,9 @@ from roberta_hub.train.tasks.options import (
     SENTENCE_ORDER,
     SPAN_BOUNDARY,
     PretrainingOptions,
+    Source,
+    TaskSettings,
     metric_of,
-    pretraining_options,
-    train_path,
 )
 from roberta_hub.train.tasks.replaced_tokens import REPLACED_HEAD, ReplacedTokens
 from roberta_hub.train.tasks.span_boundary import boundary_targets
@@ -47,54 +46,26 @@ from roberta_hub.train.tasks.training_task import Batch
 
 _GENERATOR_PURPOSE = 16
 """Purpose of the random numbers that draw the generator's tokens; masking.py has the others."""
-PRETRAINING_TASKS = ("masked_lm", "replaced_tokens")
-"""The names of these tasks."""
-START_METHODS = ("random", "informed", "matching")
 
 
 def build_pretraining(
-    config: Config, interface: RobertaHubInterface, *, fresh: bool = True
+    settings: TaskSettings[PretrainingOptions],
+    interface: RobertaHubInterface,
+    *,
+    fresh: bool,
 ) -> PreTraining:
-    r"""Build the pre-training task that a configuration describes.
-
-    Args:
-        config: `task`, `data`, `seed` and `output` are read. `data.train` and `data.valid` name
-            text files, or folders that `streams.build_stream` or fairseq-preprocess wrote.
-        interface: the model, which training changes.
-        fresh: whether the run begins here; one that goes on has its weights in a state.
-
-    Raises:
-        InputError: text or settings that cannot be used.
-
-    Example:
-        >>> import tempfile, roberta_hub
-        >>> from roberta_hub.train.config import DataConfig, TaskConfig
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> text = folder / "text.txt"
-        >>> _ = text.write_text("The sun rises in the east and sets in the west.\n")
-        >>> data, task = DataConfig(train=str(text)), TaskConfig(name="masked_lm")
-        >>> config = Config(data=data, task=task, output=str(folder))
-        >>> roberta = roberta_hub.load_model("roberta.base", pretrained=False)
-        >>> task = build_pretraining(config, roberta)
-        >>> list(task.lengths(epoch=0))
-        [14]
-    """
-    options = pretraining_options(config)
-    if options.start not in START_METHODS:
-        raise UnknownNameError(
-            f"task.options.start is {options.start!r}{suggestion(options.start, START_METHODS)}"
-        )
-    roberta = roberta_of(interface)
-    if config.task.name == "masked_lm":
+    """Build a task on text files, or on folders of `streams.build_stream` or fairseq-preprocess."""
+    options, roberta = settings.options, roberta_of(interface)
+    module: MaskedLM | ReplacedTokens
+    if settings.config.task.name == "masked_lm":
         require_lm_head(roberta)
-        lm = MaskedLM(roberta, _objectives(interface, options))
-        return PreTraining(config, options, interface, lm, fresh=fresh)
-    if options.teacher is not None:
-        raise InputError("task.options.teacher goes with task.name=masked_lm")
-    model = ReplacedTokens(roberta, options, config.seed, _objectives(interface, options))
-    interface.labels[REPLACED_HEAD] = ("original", "replaced")
-    interface.default_head = REPLACED_HEAD
-    return PreTraining(config, options, interface, model, fresh=fresh)
+        module = MaskedLM(roberta, _objectives(interface, options))
+    else:
+        seed, objectives = settings.config.seed, _objectives(interface, options)
+        module = ReplacedTokens(roberta, options, seed, objectives)
+        interface.labels[REPLACED_HEAD] = ("original", "replaced")
+        interface.default_head = REPLACED_HEAD
+    return PreTraining(settings, interface, module, fresh=fresh)
 
 
 def _objectives(interface: RobertaHubInterface, options: PretrainingOptions) -> Objectives | None:
@@ -106,22 +77,21 @@ class PreTraining:
 
     def __init__(
         self,
-        config: Config,
-        options: PretrainingOptions,
+        settings: TaskSettings[PretrainingOptions],
         interface: RobertaHubInterface,
         module: MaskedLM | ReplacedTokens,
         *,
-        fresh: bool = True,
+        fresh: bool,
     ) -> None:
         """Open the text, tokenize it where that is not done, and set the first weights.
 
         Args:
-            config: of the run.
-            options: of the task.
+            settings: of the task.
             interface: the model, which training changes.
             module: the model under its objective.
             fresh: whether the run begins here.
         """
+        config, options = settings.config, settings.options
         self.interface = interface
         self.module: nn.Module = module
         self.teacher: Teacher | None = None
@@ -133,13 +103,13 @@ class PreTraining:
         self.maskable = Maskable.of(interface.tokenizer)
         self.objectives = module.objectives
         more = () if self.objectives is None else ("lm_loss", *self.objectives.metrics)
-        self.metric = metric_of(config, "loss", (*module.METRICS, *more))
+        self.metric = metric_of(config, (*module.METRICS, *more))
         self.larger_is_better = self.metric != "perplexity" and not self.metric.endswith("loss")
-        self._shards, digest = _shards(train_path(config), "train", config, options, interface)
+        self._shards, digest = _shards(settings.train, settings, interface)
         longest = roberta_of(interface).config.max_positions
         digests, self._valid = {TRAINING_DATA: digest}, None
-        if valid := config.data.valid:
-            held_out, digests[VALIDATION_DATA] = _shards(valid, "valid", config, options, interface)
+        if settings.valid is not None:
+            held_out, digests[VALIDATION_DATA] = _shards(settings.valid, settings, interface)
             if len(held_out) > 1:
                 raise InputError(
                     f"data.valid names {len(held_out)} folders; name one of them, fairseq judges "
@@ -150,12 +120,6 @@ class PreTraining:
         self._longest, self._limit = longest, config.data.limit
         self._lengths: dict[tuple[int, int], array[int]] = {}
         self.lengths(0)
-        if options.start == "informed" and config.pretrained:
-            raise InputError(
-                "task.options.start=informed makes weights from the text's statistics, in place of "
-                "those that pretrained=true loads; set pretrained=false, or start=random to keep "
-                "them"
-            )
         if options.start == "informed" and fresh:
             informed_start(roberta_of(interface), self._shards[0].stream, seed=config.seed)
             if self.objectives is not None and self.objectives.boundary is not None:
@@ -168,17 +132,13 @@ class PreTraining:
         number = epoch % len(self._shards)
         shard = self._shards[number]
         # Blocks are the same in every epoch, pairs are not.
-        key = (number, self._drawn(epoch) if isinstance(shard, SegmentPairs) else 0)
+        key = (number, _drawn(self.masking, epoch) if isinstance(shard, SegmentPairs) else 0)
         if key not in self._lengths:
             found = _sizes(shard, self._longest, self.seed, key[1])[: self._limit]
             if isinstance(shard, SegmentPairs):
                 self._lengths.clear()  # one epoch's alone
             self._lengths[key] = found
         return self._lengths[key]
-
-    def _drawn(self, epoch: int) -> int:
-        """Return which pairs an epoch has: with static masks those, too, take turns."""
-        return epoch if self.masking.copies is None else epoch % self.masking.copies
 
     def batch(self, indices: Sequence[int], epoch: int) -> Batch:
         """Make a batch of inputs, masked for this epoch."""
@@ -199,8 +159,8 @@ class PreTraining:
         """Make a masked batch, and return its ids as they were too."""
         targets = {}
         if isinstance(shard, SegmentPairs):
-            drawn = epoch if masking.copies is None else epoch % masking.copies
-            sequences, targets["segments"] = shard.inputs(indices, seed, drawn)
+            found = shard.inputs(indices, seed, _drawn(masking, epoch))
+            sequences, targets["segments"] = found
         else:
             sequences = shard.sequences(indices)
         padding = roberta_of(self.interface).config.padding_idx
@@ -224,7 +184,7 @@ class PreTraining:
         batch = Batch(dataclasses.replace(packed, ids=seen), targets, count=len(rows))
         return batch, sequences
 
-    def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
+    def evaluate(self) -> dict[str, float]:
         """Measure the loss, and what the module counts, on the held-out blocks.
 
         The masks are the same in every run, whatever its seed and masking.
@@ -232,8 +192,6 @@ class PreTraining:
         if self._valid is None:
             return {}
         module, objectives = self.module, self.objectives
-        if interface is not None:
-            module, objectives = MaskedLM(roberta_of(interface)), None
         device = next(module.parameters()).device
         budget = max(batch_tokens_of(device), max(self._valid_lengths))
         sums: dict[str, float] = {"loss": 0.0}
@@ -268,14 +226,16 @@ class PreTraining:
         return self.interface
 
 
+def _drawn(masking: Masking, epoch: int) -> int:
+    """Return which pairs an epoch has: with static masks those, too, take turns."""
+    return epoch if masking.copies is None else epoch % masking.copies
+
+
 def _shards(
-    source: str,
-    name: str,
-    config: Config,
-    options: PretrainingOptions,
-    interface: RobertaHubInterface,
+    source: Source, settings: TaskSettings[PretrainingOptions], interface: RobertaHubInterface
 ) -> tuple[list[Blocks | SegmentPairs], str]:
     """Return a source's blocks or pairs, of each folder where it has several, and a digest."""
+    config, options = settings.config, settings.options
     model, tokenizer = roberta_of(interface).config, interface.tokenizer
     size = options.block_size or model.max_positions
     if size > model.max_positions:
@@ -283,56 +243,43 @@ def _shards(
             f"task.options.block_size is {size}, the model takes {model.max_positions} tokens; "
             "architecture.max_positions can be changed where pretrained=false"
         )
-    mode = options.sentences
-    column = str(config.data.columns.get("text", "text"))
-    own = Path(config.output) / "tokens" / name
-    progress = config.loop.progress
-    if splits := find_splits(source, name):
-        shards: list[Blocks | SegmentPairs] = []
-        digests = []
-        for number, split in enumerate(splits, 1):
-            folder = own if number == 1 else own.with_name(f"{name}-{number}")
+    own, progress = Path(config.output) / "tokens" / source.name, config.loop.progress
+    cut = partial(_cut, size=size, options=options, interface=interface)
+    if source.splits:
+        shards, digests = [], []
+        for number, split in enumerate(source.splits, 1):
+            folder = own if number == 1 else own.with_name(f"{source.name}-{number}")
             text = open_text(split, tokenizer, folder, progress=progress)
-            pairs = _pairs(text.ids, size, options, interface, text.ends)
-            shards.append(
-                pairs
-                or cached_blocks(
-                    text.ids,
-                    folder,
-                    size,
-                    mode=mode,
-                    bos=tokenizer.bos,
-                    eos=tokenizer.eos,
-                    lines=text.ends,
-                    name=text.digest,
-                )
-            )
+            shards.append(cut(text.ids, folder, lines=text.ends, name=text.digest))
             digests.append(text.digest)
         return shards, "+".join(digests)
-    folder = Path(source)
+    folder = Path(source.path)
     if (folder / "index.json").is_file():
         stream = open_stream(folder, tokenizer)
     else:
-        folder = own
-        stream = build_stream(source, folder, tokenizer, column=column, progress=progress)
-    pairs = _pairs(stream, size, options, interface)
-    bos, eos = tokenizer.bos, tokenizer.eos
-    found = pairs or cached_blocks(stream, folder, size, mode=mode, bos=bos, eos=eos)
-    return [found], stream_digest(folder)
+        folder, column = own, str(config.data.columns.get("text", "text"))
+        stream = build_stream(source.path, folder, tokenizer, column=column, progress=progress)
+    return [cut(stream, folder)], stream_digest(folder)
 
 
-def _pairs(
+def _cut(
     stream: Tensor,
+    folder: Path,
+    lines: Callable[[], Tensor] | None = None,
+    name: str | None = None,
+    *,
     size: int,
     options: PretrainingOptions,
     interface: RobertaHubInterface,
-    lines: Callable[[], Tensor] | None = None,
-) -> SegmentPairs | None:
-    """Return the pairs of a stream; None where blocks are asked for."""
+) -> Blocks | SegmentPairs:
+    """Cut a stream into blocks, or make pairs of it where the options say so."""
     mode, order = options.sentences, SENTENCE_ORDER in options.objectives
-    if mode not in PAIR_MODES:
-        return None
     layout = interface.tokenizer.layout
+    if mode not in PAIR_MODES:
+        bos, eos = layout.bos, layout.eos
+        return cached_blocks(
+            stream, folder, size, mode=mode, bos=bos, eos=eos, lines=lines, name=name
+        )
     # Where the model's segments end with a separator, none may stand inside of one.
     keep = layout.separators == 2 and roberta_of(interface).config.num_segments < 2
     found = pair_segments(

@@ -1,4 +1,4 @@
-"""Builds the pronoun tasks, WSC and Winogrande, on the masked-LM head alone.
+"""The pronoun tasks, WSC and Winogrande, on the masked-LM head alone.
 
 The query and each candidate take the pronoun's place, masked; the mean log-probability of its
 tokens is its score (fairseq `examples/roberta/wsc`).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +19,11 @@ from roberta_hub.inference.pronouns import WinogradSchema, find_candidates, with
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.pronouns import PronounExample, read_pronouns
-from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located, name_task
-from roberta_hub.train.tasks.evaluation import gather_outputs
-from roberta_hub.train.tasks.features import hidden, roberta_of
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.options import FinetuningOptions, metric_of, options_of, train_path
+from roberta_hub.train.tasks.features import hidden, roberta_of, table_of, table_places
+from roberta_hub.train.tasks.finetuning import Encoded, Targets, rows_in_batch
+from roberta_hub.train.tasks.options import FinetuningOptions, Source
+from roberta_hub.train.tasks.record import ExampleSet, Settings, TaskRecord, always, on_outputs
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
 
@@ -45,10 +44,7 @@ class PronounObjective:
         likelihood = vocabulary.gather(1, target["answers"].unsqueeze(1)).squeeze(1)  # (masked,)
         spans = len(target["places"])
         total = likelihood.new_zeros(spans).index_add(0, target["owners"], likelihood)
-        means = total / target["sizes"]
-        examples, width = len(target["labels"]), len(target["width"])
-        table = means.new_full((examples * width,), -torch.inf)
-        return table.index_copy(0, target["places"], means).view(examples, width)
+        return table_of(total / target["sizes"], target)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
         """Sum the loss over the examples whose query is right.
@@ -75,103 +71,52 @@ def query_wins(scores: Tensor) -> Tensor:
     return (scores[:, :1] >= scores[:, 1:]).all(1)
 
 
-def wsc(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build the task of SuperGLUE's Winograd schemas, with fairseq's cross-entropy by default."""
-    return _pronouns(config, interface, cross_entropy=True, alpha=1.0, beta=0.0, format="wsc")
+Pronouns: TypeAlias = ExampleSet[PronounExample]
 
 
-def winogrande(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build the task of Winogrande's blanks or GAP's pronouns, with fairseq's margin by default."""
-    format = "winogrande"
-    return _pronouns(config, interface, cross_entropy=False, alpha=5.0, beta=0.4, format=format)
-
-
-def _pronouns(
-    config: Config,
-    interface: RobertaHubInterface,
-    *,
-    cross_entropy: bool,
-    alpha: float,
-    beta: float,
-    format: str,
-) -> FineTuning:
-    data, options = config.data, options_of(config)
+def _name_layout(train: Pronouns) -> None:
+    interface = train.interface
     if roberta_of(interface).encoder.lm_head is None:
         raise InputError(
             "this model has no language-model head, which pronoun tasks train; load a masked-LM "
             "checkpoint"
         )
-    objective = PronounObjective(
-        cross_entropy if options.cross_entropy is None else options.cross_entropy,
-        alpha if options.margin_alpha is None else options.margin_alpha,
-        beta if options.margin_beta is None else options.margin_beta,
-    )
-    name_task(interface, "wsc", interface.tokenizer.bos if options.init_token else None)
-    train = read_pronouns(train_path(config), data.format or format)[: data.limit]
-    held_out = read_pronouns(data.valid, data.format or format) if data.valid else None
-    valid = _prepare(interface, held_out, options) if held_out else None
-
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        assert valid is not None
-        scores, targets, loss = gather_outputs(model, objective, valid)
-        hits = [query_wins(s).eq(t["labels"]) for s, t in zip(scores, targets, strict=True)]
-        return {"accuracy": float(torch.cat(hits).float().mean()), "loss": loss}
-
-    task = FineTuning(
-        interface,
-        objective,
-        _prepare(interface, train, options),
-        measure if valid is not None else None,
-        metric=metric_of(config, "accuracy", ("accuracy", "loss")),
-    )
-    return task.of_data(train, held_out)
+    bos = interface.tokenizer.bos if train.settings.options.init_token else None
+    name_task(interface, "wsc", bos)
 
 
-@dataclass(frozen=True)
-class _Queries:
-    """An example as ids: the query first, then its rivals, each masked in the pronoun's place."""
+class _Masked(NamedTuple):
+    """The query or a rival, masked in the pronoun's place."""
 
-    ids: tuple[Tensor, ...]
-    places: list[tuple[int, int]]
-    """First masked token and one past the last, of each sequence."""
+    ids: Tensor
+    places: Tensor
+    """Of the masked tokens."""
     answers: Tensor
-    """The masked tokens of all sequences, end to end."""
+    """The masked tokens."""
 
 
-def _prepare(
-    interface: RobertaHubInterface, examples: Sequence[PronounExample], options: FinetuningOptions
-) -> Encoded:
-    found = [_queries(interface, example, options) for example in examples]
-    labels = torch.tensor([example.label for example in examples])
+def _encode(own: Pronouns, made: None) -> Encoded:
+    found = [_queries(own.interface, example, own.settings.options) for example in own.rows]
+    labels = torch.tensor([example.label for example in own.rows])
 
     def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        flat = [
-            (ids, place)
-            for i in indices
-            for ids, place in zip(found[i].ids, found[i].places, strict=True)
-        ]
-        starts = accumulate((len(ids) for ids, _ in flat), initial=0)
-        own = [(s + first, s + end) for (_, (first, end)), s in zip(flat, starts, strict=False)]
-        sizes = torch.tensor([end - start for start, end in own])
-        counts = [len(found[i].places) for i in indices]
-        width = max(counts)
-        places = [row * width + k for row, count in enumerate(counts) for k in range(count)]
+        ids, places, answers = zip(*(query for i in indices for query in found[i]), strict=True)
+        sizes = torch.tensor([len(masked) for masked in places])
         return {
-            "rows": torch.cat([torch.arange(start, end) for start, end in own]),
-            "answers": torch.cat([found[i].answers for i in indices]),
+            "rows": rows_in_batch(places, [len(row) for row in ids]),
+            "answers": torch.cat(answers),
             "owners": torch.repeat_interleave(sizes),
             "sizes": sizes,
-            "places": torch.tensor(places),
-            "width": torch.empty(width),  # only its length counts
             "labels": labels[list(indices)],
+            **table_places([len(found[i]) for i in indices]),
         }, len(indices)
 
-    return Encoded([own.ids for own in found], targets)
+    return Encoded([tuple(query.ids for query in queries) for queries in found], targets)
 
 
 def _queries(
     interface: RobertaHubInterface, example: PronounExample, options: FinetuningOptions
-) -> _Queries:
+) -> list[_Masked]:
     """Put the query and each rival in the pronoun's place, masked."""
     tokenizer, limit = interface.tokenizer, options.max_length or interface.max_positions
     schema = WinogradSchema(example.before, example.pronoun, example.after, example.query)
@@ -181,7 +126,7 @@ def _queries(
             f"{example.where}: nothing else that {example.pronoun!r} could refer to; "
             'add "candidates": [...]'
         )
-    sequences, places, answers = [], [], []
+    found = []
     for text in (example.query, *rivals):
         if not text.strip():
             raise InputError(f"{example.where}: a candidate is empty")
@@ -189,7 +134,38 @@ def _queries(
             ids, start, end = with_candidate(tokenizer, schema, text, init_token=options.init_token)
         if len(ids) > limit:
             raise InputError(f"{example.where}: {len(ids)} tokens > {limit}; leave it out")
-        answers.append(ids[start:end])
-        sequences.append(ids.index_fill(0, torch.arange(start, end), tokenizer.mask_idx))
-        places.append((start, end))
-    return _Queries(tuple(sequences), places, torch.cat(answers))
+        places = torch.arange(start, end)
+        seen = ids.index_fill(0, places, tokenizer.mask_idx)
+        found.append(_Masked(seen, places, ids[start:end]))
+    return found
+
+
+def _measure(scores: list[Tensor], labels: list[Tensor]) -> dict[str, float]:
+    hits = [query_wins(own).eq(right) for own, right in zip(scores, labels, strict=True)]
+    return {"accuracy": float(torch.cat(hits).float().mean())}
+
+
+def _record(format: str, usual: PronounObjective) -> TaskRecord[PronounExample, None]:
+    """Make a task, with the format and the loss that it has by default."""
+
+    def read(
+        settings: Settings, interface: RobertaHubInterface, source: Source
+    ) -> Sequence[PronounExample]:
+        return read_pronouns(source.path, settings.config.data.format or format)
+
+    def loss(settings: Settings, made: None) -> PronounObjective:
+        options = settings.options
+        return PronounObjective(
+            usual.cross_entropy if options.cross_entropy is None else options.cross_entropy,
+            usual.alpha if options.margin_alpha is None else options.margin_alpha,
+            usual.beta if options.margin_beta is None else options.margin_beta,
+        )
+
+    measures = on_outputs(_encode, _measure)
+    return TaskRecord(read, _name_layout, loss, _encode, measures, always("accuracy", "loss"))
+
+
+WSC = _record("wsc", PronounObjective(cross_entropy=True, alpha=1.0, beta=0.0))
+"""SuperGLUE's Winograd schemas, with fairseq's cross-entropy by default."""
+WINOGRANDE = _record("winogrande", PronounObjective(cross_entropy=False, alpha=5.0, beta=0.4))
+"""Winogrande's blanks or GAP's pronouns, with fairseq's margin by default."""

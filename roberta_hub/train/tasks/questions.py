@@ -1,4 +1,4 @@
-"""Builds the task of finding answers in a context: SQuAD 1.1 and 2."""
+"""The task of finding answers in a context: SQuAD 1.1 and 2."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -13,16 +14,14 @@ from torch import Tensor
 
 from roberta_hub.inference.answer import answers, context_windows
 from roberta_hub.inference.batching import Runner
-from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.squad import squad_score
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data.questions import QuestionExample, read_questions
-from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import located
 from roberta_hub.train.tasks.features import hidden, roberta_of
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.finetuning import Encoded, Measure, Targets
+from roberta_hub.train.tasks.record import ExampleSet, TaskRecord, always, rows_of
 from roberta_hub.train.tasks.trained_head import seeded
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -50,50 +49,30 @@ class AnswerObjective:
         return Loss((start + end) / 2)
 
 
-def questions(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with an answer in the context, or none, for each question.
+Questions: TypeAlias = ExampleSet[QuestionExample]
 
-    Long contexts are cut into windows.
-    """
-    data, head = config.data, config.task.head
-    train = read_questions(train_path(config), data.format, data.columns)[: data.limit]
-    held_out = read_questions(data.valid, data.format, data.columns) if data.valid else None
-    if head not in roberta_of(interface).span_heads:
+
+def _make_head(train: Questions) -> None:
+    config, interface = train.settings.config, train.interface
+    if config.task.head not in roberta_of(interface).span_heads:
         with seeded(config.seed):
-            interface.register_span_head(head)
-    interface.default_head = head
-    encoded = _prepare(config, interface, train)
-
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        assert held_out is not None
-        return evaluate_answers(config, model, held_out)
-
-    chance = sum(math.log(length) for length in encoded.lengths()) / len(encoded.sequences)
-    task = FineTuning(
-        interface,
-        AnswerObjective(head),
-        encoded,
-        measure if held_out else None,
-        metric=metric_of(config, "f1", ("f1", "exact")),
-        chance=chance,
-    )
-    return task.of_data(train, held_out)
+            interface.register_span_head(config.task.head)
+    interface.default_head = config.task.head
 
 
-def _prepare(
-    config: Config, interface: RobertaHubInterface, examples: list[QuestionExample]
-) -> Encoded:
-    options, tokenizer = options_of(config), interface.tokenizer
-    limit = min(options.max_length or interface.max_positions, interface.max_positions)
+def _encode_windows(own: Questions, made: None) -> Encoded:
+    """Cut long contexts into windows, each an example."""
+    options, tokenizer = own.settings.options, own.interface.tokenizer
+    longest = own.interface.max_positions
+    limit = min(options.max_length or longest, longest)
     ids: list[Tensor] = []
     spans: list[tuple[int, int]] = []
-    for example in examples:
+    for example in own.rows:
         texts = (example.question, example.context)
         with located(example.where):
-            own = context_windows(tokenizer, *texts, limit, options.stride, options.truncate)
-        found = answer_tokens(tokenizer, example)
-        for window in own:
-            first, last = found if found is not None else (-1, -1)
+            windows = context_windows(tokenizer, *texts, limit, options.stride, options.truncate)
+        first, last = answer_tokens(tokenizer, example) or (-1, -1)
+        for window in windows:
             inside = window.first <= first and last < window.first + window.count
             shift = window.column - window.first
             ids.append(window.ids)
@@ -101,8 +80,8 @@ def _prepare(
     table = torch.tensor(spans)
 
     def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        own = table[list(indices)]
-        return {"start": own[:, 0], "end": own[:, 1]}, len(indices)
+        rows = table[list(indices)]
+        return {"start": rows[:, 0], "end": rows[:, 1]}, len(indices)
 
     return Encoded([(window,) for window in ids], targets)
 
@@ -125,31 +104,49 @@ def answer_tokens(tokenizer: Tokenizer, example: QuestionExample) -> tuple[int, 
     return first, last
 
 
-def evaluate_answers(
-    config: Config, model: RobertaHubInterface, examples: Sequence[QuestionExample]
-) -> dict[str, float]:
+def _measures(held_out: Questions, made: None, objective: object) -> Measure:
     """Measure exact match and F1 of the answers' words as SQuAD's scripts do, in 0..1.
 
     Where a question has no answer the script is that of SQuAD 2.0, else that of 1.1.
     """
-    options = options_of(config)
+    examples, options = held_out.rows, held_out.settings.options
     unanswerable = any(not example.answers for example in examples)
-    runner = Runner(
-        model=model.model,
-        tokenizer=model.tokenizer,
-        stride=options.stride,
-        truncate=options.truncate,
-    )
-    found = answers(
-        runner,
-        [(example.question, example.context) for example in examples],
-        config.task.head,
-        max_tokens=options.max_answer_tokens,
-        no_answer=unanswerable,
-    )
-    scores = [
-        squad_score(answer.text, [text for _, text in example.answers], unanswerable=unanswerable)
-        for example, answer in zip(examples, found, strict=True)
-    ]
-    exact, f1 = (sum(own) / len(scores) for own in zip(*scores, strict=True))
-    return {"exact": exact, "f1": f1}
+
+    def measure() -> dict[str, float]:
+        runner = Runner(
+            model=held_out.interface.model,
+            tokenizer=held_out.interface.tokenizer,
+            stride=options.stride,
+            truncate=options.truncate,
+        )
+        found = answers(
+            runner,
+            [(example.question, example.context) for example in examples],
+            held_out.settings.config.task.head,
+            max_tokens=options.max_answer_tokens,
+            no_answer=unanswerable,
+        )
+        scores = [
+            squad_score(own.text, [text for _, text in example.answers], unanswerable=unanswerable)
+            for example, own in zip(examples, found, strict=True)
+        ]
+        exact, f1 = (sum(own) / len(scores) for own in zip(*scores, strict=True))
+        return {"exact": exact, "f1": f1}
+
+    return measure
+
+
+def _chance(train: Questions, made: None, encoded: Encoded) -> float:
+    return sum(math.log(length) for length in encoded.lengths()) / len(encoded.sequences)
+
+
+SPAN = TaskRecord(
+    read=rows_of(read_questions),
+    head=_make_head,
+    loss=lambda settings, made: AnswerObjective(settings.config.task.head),
+    encode=_encode_windows,
+    measures=_measures,
+    metrics=always("f1", "exact"),
+    chance=_chance,
+)
+"""An answer in the context, or none, for each question."""

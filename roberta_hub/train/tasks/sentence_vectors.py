@@ -1,9 +1,10 @@
-"""Builds the task of sentence vectors, learnt from pairs, from scores or from another model."""
+"""The task of sentence vectors, learnt from pairs, from scores or from another model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,13 +18,13 @@ from roberta_hub.model.sentence_layers import layers_of, through_layers
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.train.data.pairs import PairExample, read_pairs
 from roberta_hub.train.reports import first_process, logger
-from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.distillation import load_teacher
 from roberta_hub.train.tasks.encoding import shorten
-from roberta_hub.train.tasks.evaluation import run_examples
+from roberta_hub.train.tasks.evaluation import outputs_of
 from roberta_hub.train.tasks.features import hidden
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Measure, Targets
-from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.finetuning import Encoded, Measure, Targets
+from roberta_hub.train.tasks.options import Source
+from roberta_hub.train.tasks.record import ExampleSet, Settings, TaskRecord
 from roberta_hub.train.tasks.training_task import Batch, Loss
 from roberta_hub.train.tasks.vector_losses import (
     contrastive_loss,
@@ -54,6 +55,7 @@ class VectorObjective:
     scale: float
     symmetric: bool
     teacher_weight: float
+    teacher: TextVectors | None
 
     def logits(self, roberta: Roberta, batch: Batch) -> Tensor:
         """Compute the vectors, before `normalize` and `truncate_dim`: (S, D)."""
@@ -88,57 +90,39 @@ class VectorObjective:
         return (self.scale * found).masked_fill(targets["alike"], -torch.inf)
 
 
-def sentence_vectors(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build the task on pairs, triples, scored pairs or single sentences; see `read_pairs`.
+Pairs: TypeAlias = ExampleSet[PairExample]
+Numbers: TypeAlias = Callable[[list[Tensor]], dict[str, float]]
 
-    The model makes vectors as its settings say, else by the normalized mean, which becomes its
-    settings.
-    """
-    data, options = config.data, options_of(config)
-    train = read_pairs(train_path(config), data.format, data.columns)[: data.limit]
-    held_out = read_pairs(data.valid, data.format, data.columns) if data.valid else None
+
+def _read(settings: Settings, interface: RobertaHubInterface, source: Source) -> list[PairExample]:
+    found = read_pairs(source.path, settings.config.data.format, settings.config.data.columns)
+    if len(found[0].texts) == 1 and settings.options.teacher is None:
+        raise InputError(
+            f"data.{source.name} has single sentences (no column 'sentence2'; see data.columns), "
+            "which only another model's vectors teach: name it with task.options.teacher=..."
+        )
+    return found
+
+
+def _objective(train: Pairs) -> VectorObjective:
+    """Learn vectors as the model's settings say, else by the normalized mean, which they become."""
+    interface, options = train.interface, train.settings.options
     settings = interface.sentence or SentenceSettings(normalize=True)
-    _check(config, settings, train, held_out)
+    _check(train, settings)
     layers_of(interface.model, settings.layers)  # its error
     interface.sentence = settings
-    objective = VectorObjective(settings, options.scale, options.symmetric, options.teacher_weight)
     teacher = None
     if options.teacher is not None:
-        teacher = _teacher(load_teacher(options.teacher, config.loop.precision), interface)
-    _report(train)
-    prepared = _encoded(config, interface, settings, train, teacher)
-    metric, known = "accuracy", ["accuracy", "loss", "triplet_accuracy", "spearman", "pearson"]
-    measure: Measure | None = None
-    if held_out is not None:
-        valid = _encoded(config, interface, settings, held_out, None)
-        if held_out[0].score is None and len(held_out[0].texts) > 1:
-            hard = any(len(pair.texts) > 2 for pair in held_out)
-            known = known[: 3 if hard else 2]
-            measure = _accuracy(objective, valid, held_out)
-        else:
-            metric, known = "spearman", known[3:]
-            measure = _correlation(objective, valid, held_out, teacher)
-    task = FineTuning(
-        interface, objective, prepared, measure, metric=metric_of(config, metric, known)
-    )
-    return task.of_data(train, held_out)
+        precision = train.settings.config.loop.precision
+        teacher = _teacher(load_teacher(options.teacher, precision), interface)
+    _report(train.rows)
+    weight = options.teacher_weight
+    return VectorObjective(settings, options.scale, options.symmetric, weight, teacher)
 
 
-def _check(
-    config: Config,
-    settings: SentenceSettings,
-    train: list[PairExample],
-    held_out: list[PairExample] | None,
-) -> None:
-    options = options_of(config)
-    for field, examples in (("train", train), ("valid", held_out)):
-        if examples and len(examples[0].texts) == 1 and options.teacher is None:
-            raise InputError(
-                f"data.{field} has single sentences (no column 'sentence2'; see data.columns), "
-                "which only another model's vectors teach: name it with task.options.teacher=..."
-            )
-    contrasted = train[0].score is None and len(train[0].texts) > 1
-    if contrasted and config.batch.batch_size == 1:
+def _check(train: Pairs, settings: SentenceSettings) -> None:
+    contrasted = train.rows[0].score is None and len(train.rows[0].texts) > 1
+    if contrasted and train.settings.config.batch.batch_size == 1:
         raise InputError(
             "batch.batch_size is 1, and a pair is contrasted with the others of its micro-batch; "
             "take 32 or more"
@@ -156,7 +140,7 @@ def _check(
         )
 
 
-def _report(train: list[PairExample]) -> None:
+def _report(train: Sequence[PairExample]) -> None:
     if not first_process():
         return
     kind = "single sentences" if len(train[0].texts) == 1 else "pairs"
@@ -178,14 +162,9 @@ def _teacher(teacher: RobertaHubInterface, student: RobertaHubInterface) -> Text
     return vectors
 
 
-def _encoded(
-    config: Config,
-    interface: RobertaHubInterface,
-    settings: SentenceSettings,
-    examples: Sequence[PairExample],
-    teacher: TextVectors | None,
-) -> Encoded:
+def _encoded(given: Pairs, settings: SentenceSettings, teacher: TextVectors | None) -> Encoded:
     """Encode examples as `embed` does, each different text once."""
+    examples = given.rows
     number: dict[str, int] = {}
     where: list[str] = []
     own = []
@@ -196,7 +175,7 @@ def _encoded(
                 where.append(pair.where)
         own.append(tuple(number[text] for text in pair.texts))
     texts = list(number)
-    ids = _ids(config, interface, settings, texts, where)
+    ids = _ids(given, settings, texts, where)
     same: dict[bytes, int] = {}
     kinds = torch.tensor([same.setdefault(row.numpy().tobytes(), len(same)) for row in ids])
     scores = torch.tensor([0.0 if pair.score is None else pair.score for pair in examples])
@@ -234,15 +213,15 @@ def _places(rows: Sequence[tuple[int, ...]]) -> Targets:
 
 
 def _ids(
-    config: Config,
-    interface: RobertaHubInterface,
-    settings: SentenceSettings,
-    texts: Sequence[str],
-    where: Sequence[str],
+    given: Pairs, settings: SentenceSettings, texts: Sequence[str], where: Sequence[str]
 ) -> list[Tensor]:
-    options, prompt = options_of(config), settings.find_prompt(None, None)
+    options, interface, tokenizer = (
+        given.settings.options,
+        given.interface,
+        given.interface.tokenizer,
+    )
+    prompt = settings.find_prompt(None, None)
     seen = [prompt + text for text in texts]
-    tokenizer = interface.tokenizer
     if settings.lower_case:
         tokenizer = tokenizer.in_lowercase
     if settings.max_length is not None:
@@ -253,20 +232,29 @@ def _ids(
     return shorten(interface, sequences, where, options)
 
 
-def _vectors(
-    model: RobertaHubInterface, objective: VectorObjective, examples: Encoded
-) -> list[Tensor]:
-    """Compute the vectors of each example's texts: (texts, C) each."""
-    found: dict[int, Tensor] = {}
-    for indices, rows, _ in run_examples(model, objective, examples):
-        parts = torch.split(rows, [len(examples.sequences[i]) for i in indices])
-        found |= zip(indices, parts, strict=True)
-    return [found[i] for i in range(len(examples.sequences))]
+def _metrics(settings: Settings, held_out: Sequence[PairExample] | None) -> Sequence[str]:
+    """Name the measures of a held-out set; without one, all."""
+    contrasted, compared = ("accuracy", "loss", "triplet_accuracy"), ("spearman", "pearson")
+    if held_out is None:
+        return (*contrasted, *compared)
+    if held_out[0].score is not None or len(held_out[0].texts) == 1:
+        return compared
+    return contrasted if any(len(pair.texts) > 2 for pair in held_out) else contrasted[:2]
+
+
+def _measures(held_out: Pairs, objective: VectorObjective, same: object) -> Measure:
+    """Measure on the vectors of each example's texts, (texts, C) each."""
+    encoded, examples = _encoded(held_out, objective.settings, None), held_out.rows
+    if examples[0].score is None and len(examples[0].texts) > 1:
+        numbers = _accuracy(objective, encoded, examples)
+    else:
+        numbers = _correlation(objective, examples)
+    return lambda: numbers(outputs_of(held_out.interface, objective, encoded))
 
 
 def _accuracy(
     objective: VectorObjective, valid: Encoded, examples: Sequence[PairExample]
-) -> Measure:
+) -> Numbers:
     """Measure how often the positive is nearest, among positives and negatives of some rows.
 
     `ROWS_PER_RANKING` rows at a time, in the order of the table. `triplet_accuracy` compares
@@ -274,8 +262,7 @@ def _accuracy(
     """
     hard = [i for i, pair in enumerate(examples) if len(pair.texts) > 2]
 
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        vectors = _vectors(model, objective, valid)
+    def numbers(vectors: list[Tensor]) -> dict[str, float]:
         right, loss = 0, 0.0
         for start in range(0, len(vectors), ROWS_PER_RANKING):
             own = range(start, min(start + ROWS_PER_RANKING, len(vectors)))
@@ -290,34 +277,41 @@ def _accuracy(
             found["triplet_accuracy"] = float((near > far).float().mean())
         return found
 
-    return measure
+    return numbers
 
 
-def _correlation(
-    objective: VectorObjective,
-    valid: Encoded,
-    examples: Sequence[PairExample],
-    teacher: TextVectors | None,
-) -> Measure:
+def _correlation(objective: VectorObjective, examples: Sequence[PairExample]) -> Numbers:
     """Measure the correlation of cosines with the scores, or of sentences with the teacher's."""
     if examples[0].score is not None:
         wanted = torch.tensor([float(pair.score or 0.0) for pair in examples])
     else:
-        assert teacher is not None  # _check
-        wanted = _between(teacher([pair.texts[0] for pair in examples[:SENTENCES_COMPARED]]).cpu())
+        assert objective.teacher is not None  # _read
+        texts = [pair.texts[0] for pair in examples[:SENTENCES_COMPARED]]
+        wanted = _between(objective.teacher(texts).cpu())
 
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        vectors = torch.stack(_vectors(model, objective, valid))  # (n, texts, C)
+    def numbers(parts: list[Tensor]) -> dict[str, float]:
+        vectors = torch.stack(parts)  # (n, texts, C)
         if vectors.size(1) == 2:
             found = torch.cosine_similarity(vectors[:, 0], vectors[:, 1])
         else:
             found = _between(vectors[:SENTENCES_COMPARED, 0])
         return correlations(found, wanted)
 
-    return measure
+    return numbers
 
 
 def _between(vectors: Tensor) -> Tensor:
     """Cosines of each two different vectors: (n, C) -> (n * (n - 1) / 2,)."""
     first, second = torch.triu_indices(len(vectors), len(vectors), offset=1)
     return cosine_matrix(vectors, vectors)[first, second]
+
+
+SENTENCES = TaskRecord(
+    read=_read,
+    head=_objective,
+    loss=lambda settings, objective: objective,
+    encode=lambda train, objective: _encoded(train, objective.settings, objective.teacher),
+    measures=_measures,
+    metrics=_metrics,
+)
+"""Vectors of pairs, triples, scored pairs or single sentences; see `read_pairs`."""

@@ -1,9 +1,9 @@
-"""Builds the tasks on whole texts: classification, regression, multi-label classification."""
+"""The tasks on whole texts: classification, regression, multi-label classification."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,17 +28,16 @@ from roberta_hub.train.data.data_bins import (
     LABELS,
     LabelledIds,
     class_names,
-    find_splits,
     read_labelled,
 )
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
-from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode, shorten
-from roberta_hub.train.tasks.evaluation import chance_loss, gather_outputs
+from roberta_hub.train.tasks.evaluation import chance_loss
 from roberta_hub.train.tasks.features import head_logits
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.finetuning import Encoded, labelled
+from roberta_hub.train.tasks.options import Source
+from roberta_hub.train.tasks.record import ExampleSet, Settings, TaskRecord, always, on_outputs
 from roberta_hub.train.tasks.trained_head import make_head, take_classes
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -78,66 +77,37 @@ class SentenceObjective:
         return Loss(total, {"correct": logits.detach().argmax(-1).eq(likeliest).sum()})
 
 
-def classification(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with one label for each text or pair: GLUE's and others.
+Texts: TypeAlias = ExampleSet[Labelled]
+Names: TypeAlias = tuple[str, ...]
+"""Classes in the order of the logits; a regression has none."""
 
-    Where a column tells how likely each class is, the head learns that and not the column of
-    labels (Hinton et al. 2015). The held-out set needs its labels alone.
-    """
-    train, held_out = _train(config, interface), _valid(config, interface)
-    if train[0].probabilities is not None and config.data.labels is None:
+
+def _objective(kind: str) -> Callable[[Settings, object], SentenceObjective]:
+    return lambda settings, made: SentenceObjective(settings.config.task.head, kind)
+
+
+# ---- one class ----
+
+
+def _make_classes(train: Texts) -> Names:
+    config, interface, rows = train.settings.config, train.interface, train.rows
+    if rows[0].probabilities is not None and config.data.labels is None:
         raise InputError("data.columns.probabilities needs data.labels: the order of the classes")
     glue = GLUE_LAYOUTS.get(config.data.format or "")
     given = glue.labels if glue else None
-    if splits := find_splits(train_path(config), "train"):
-        given = class_names(splits[0].folder)
-        take_classes(interface, config.task.head, given, splits[0].folder / LABELS / "dict.txt")
-    names = label_names(config, [e.labels[0] for e in train], given, least=2)
-    task = classification_of(config, interface, names, train, held_out)
-    return task.of_data(train, held_out)
+    for split in train.settings.train.splits:
+        given = class_names(split.folder)
+        take_classes(interface, config.task.head, given, split.folder / LABELS / "dict.txt")
+    names = label_names(config, [e.labels[0] for e in rows], given, least=2)
+    inputs = _inputs(rows)
+    return make_head(interface, config, len(names), names, inputs=inputs, learns="single_label")
 
 
-def classification_of(
-    config: Config,
-    interface: RobertaHubInterface,
-    names: tuple[str, ...],
-    train: Sequence[Labelled],
-    held_out: Sequence[Labelled] | None = None,
-) -> FineTuning:
-    """Build the task of examples that are read already, with these classes."""
-    inputs = _inputs(train)
-    names = make_head(interface, config, len(names), names, inputs=inputs, learns="single_label")
-    objective = SentenceObjective(config.task.head, "classification")
-
-    def prepare(examples: Sequence[Labelled]) -> Encoded:
-        labels = torch.tensor([label_ids(e.labels, names, e.where)[0] for e in examples])
-        if examples[0].probabilities is not None:
-            labels = _likely(examples, names)
-        return _encoded(config, interface, examples, labels, per=1)
-
-    valid = prepare(held_out) if held_out else None
-
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        assert valid is not None
-        logits, targets, loss = gather_outputs(model, objective, valid)
-        answered = likeliest(torch.cat(logits))
-        labels = torch.cat([t["labels"] for t in targets])
-        numbers = class_measures(answered, labels)
-        macro = numbers.pop("f1_macro")
-        # Of two classes the second is the one to find, as in MRPC and QQP.
-        f1 = f1_of(answered, labels) if len(names) == 2 else macro
-        return {**numbers, "f1": f1, "loss": loss}
-
-    default = "mcc" if config.data.format == "cola" else "accuracy"
-    return FineTuning(
-        interface,
-        objective,
-        prepare(train),
-        measure if valid is not None else None,
-        metric=metric_of(config, default, METRICS),
-        # Doubts may leave no loss below chance: their entropy is the least there can be.
-        chance=None if train[0].probabilities is not None else chance_loss(len(names)),
-    )
+def _encode_classes(own: Texts, names: Names) -> Encoded:
+    labels = torch.tensor([label_ids(e.labels, names, e.where)[0] for e in own.rows])
+    if own.rows[0].probabilities is not None:
+        labels = _likely(own.rows, names)
+    return _encoded(own, labels)
 
 
 def _likely(examples: Sequence[Labelled], names: Sequence[str]) -> Tensor:
@@ -152,46 +122,39 @@ def _likely(examples: Sequence[Labelled], names: Sequence[str]) -> Tensor:
     return torch.tensor([example.probabilities for example in examples])
 
 
-def regression(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with a number for each text or pair: STS-B, with 0..5 as 0..1 like fairseq."""
-    train, held_out = _train(config, interface), _valid(config, interface)
-    return regression_of(config, interface, train, held_out).of_data(train, held_out)
+def _measure_classes(logits: list[Tensor], labels: list[Tensor]) -> dict[str, float]:
+    answered, wanted = likeliest(torch.cat(logits)), torch.cat(labels)
+    numbers = class_measures(answered, wanted)
+    macro = numbers.pop("f1_macro")
+    # Of two classes the second is the one to find, as in MRPC and QQP.
+    two = logits[0].size(-1) == 2
+    return {**numbers, "f1": f1_of(answered, wanted) if two else macro}
 
 
-def regression_of(
-    config: Config,
-    interface: RobertaHubInterface,
-    train: Sequence[Labelled],
-    held_out: Sequence[Labelled] | None = None,
-) -> FineTuning:
-    """Build the task of examples that are read already."""
-    make_head(interface, config, 1, None, inputs=_inputs(train), learns="regression")
-    objective = SentenceObjective(config.task.head, "regression")
-
-    def prepare(examples: Sequence[Labelled]) -> Encoded:
-        return _encoded(config, interface, examples, _values(config, examples), per=1)
-
-    valid = prepare(held_out) if held_out else None
-
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        assert valid is not None
-        logits, targets, loss = gather_outputs(model, objective, valid)
-        answered, wanted = torch.cat(logits)[:, 0], torch.cat([t["labels"] for t in targets])
-        return {**correlations(answered, wanted), "loss": loss}
-
-    return FineTuning(
-        interface,
-        objective,
-        prepare(train),
-        measure if valid is not None else None,
-        metric=metric_of(config, "pearson", ("pearson", "spearman", "loss")),
-    )
+def _class_metrics(settings: Settings, held_out: object) -> Sequence[str]:
+    if settings.config.data.format != "cola":
+        return METRICS
+    return ("mcc", *(name for name in METRICS if name != "mcc"))
 
 
-def _values(config: Config, examples: Sequence[Labelled]) -> Tensor:
-    glue = GLUE_LAYOUTS.get(config.data.format or "")
+def _class_chance(train: Texts, names: Names, encoded: Encoded) -> float | None:
+    # Doubts may leave no loss below chance: their entropy is the least there can be.
+    return None if train.rows[0].probabilities is not None else chance_loss(len(names))
+
+
+# ---- a number ----
+
+
+def _make_number(train: Texts) -> Names:
+    inputs, config = _inputs(train.rows), train.settings.config
+    return make_head(train.interface, config, 1, None, inputs=inputs, learns="regression")
+
+
+def _encode_numbers(own: Texts, names: Names) -> Encoded:
+    """Read the numbers; those of STS-B, 0..5, become 0..1 as in fairseq."""
+    glue = GLUE_LAYOUTS.get(own.settings.config.data.format or "")
     values = []
-    for example in examples:
+    for example in own.rows:
         try:
             value = float(example.labels[0])
         except ValueError:
@@ -201,112 +164,78 @@ def _values(config: Config, examples: Sequence[Labelled]) -> Tensor:
         # The numbers of fairseq's files are divided already.
         scaled = glue is not None and isinstance(example, LabelledText)
         values.append(value / glue.scale if glue is not None and scaled else value)
-    return torch.tensor(values)
+    return _encoded(own, torch.tensor(values))
 
 
-def multi_label(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with any number of labels for each text.
-
-    `classify` then gives each label its probability, and in `labels` those of at least 0.5.
-    """
-    separator = options_of(config).separator
-    train = _train(config, interface, separator)
-    held_out = _valid(config, interface, separator)
-    names = label_names(config, [label for e in train for label in e.labels])
-    task = multi_label_of(config, interface, names, train, held_out)
-    return task.of_data(train, held_out)
+def _measure_numbers(logits: list[Tensor], labels: list[Tensor]) -> dict[str, float]:
+    return correlations(torch.cat(logits)[:, 0], torch.cat(labels))
 
 
-def multi_label_of(
-    config: Config,
-    interface: RobertaHubInterface,
-    names: tuple[str, ...],
-    train: Sequence[Labelled],
-    held_out: Sequence[Labelled] | None = None,
-) -> FineTuning:
-    """Build the task of examples that are read already, with these labels."""
-    inputs = _inputs(train)
-    names = make_head(interface, config, len(names), names, inputs=inputs, learns="multi_label")
-    objective = SentenceObjective(config.task.head, "multi_label")
-
-    def prepare(examples: Sequence[Labelled]) -> Encoded:
-        table = torch.zeros(len(examples), len(names))
-        for row, example in zip(table, examples, strict=True):
-            row[label_ids(example.labels, names, example.where)] = 1.0
-        return _encoded(config, interface, examples, table, per=len(names))
-
-    valid = prepare(held_out) if held_out else None
-
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        assert valid is not None
-        logits, targets, loss = gather_outputs(model, objective, valid)
-        answered = over_half(torch.cat(logits))
-        wanted = torch.cat([t["labels"] for t in targets]).long()
-        return {
-            "f1": f1_of(answered, wanted),
-            "accuracy": accuracy(answered, wanted),
-            "exact": float(answered.eq(wanted).all(-1).double().mean()),
-            "loss": loss,
-        }
-
-    return FineTuning(
-        interface,
-        objective,
-        prepare(train),
-        measure if valid is not None else None,
-        metric=metric_of(config, "f1", ("f1", "accuracy", "exact", "loss")),
-        chance=math.log(2),
-    )
+# ---- any number of classes ----
 
 
-def _train(
-    config: Config, interface: RobertaHubInterface, separator: str | None = None
-) -> Sequence[Labelled]:
-    data, path = config.data, train_path(config)
-    if "probabilities" in data.columns and config.task.name != "classification":
+def _make_labels(train: Texts) -> Names:
+    config, inputs = train.settings.config, _inputs(train.rows)
+    names = label_names(config, [label for e in train.rows for label in e.labels])
+    number = len(names)
+    return make_head(train.interface, config, number, names, inputs=inputs, learns="multi_label")
+
+
+def _encode_labels(own: Texts, names: Names) -> Encoded:
+    table = torch.zeros(len(own.rows), len(names))
+    for row, example in zip(table, own.rows, strict=True):
+        row[label_ids(example.labels, names, example.where)] = 1.0
+    return _encoded(own, table, per=len(names))
+
+
+def _measure_labels(logits: list[Tensor], labels: list[Tensor]) -> dict[str, float]:
+    answered, wanted = over_half(torch.cat(logits)), torch.cat(labels).long()
+    return {
+        "f1": f1_of(answered, wanted),
+        "accuracy": accuracy(answered, wanted),
+        "exact": float(answered.eq(wanted).all(-1).double().mean()),
+    }
+
+
+# ---- their examples ----
+
+
+def _read(settings: Settings, interface: RobertaHubInterface, source: Source) -> Sequence[Labelled]:
+    data, task = settings.config.data, settings.config.task.name
+    if "probabilities" in data.columns and task != "classification":
         raise InputError(
-            f"task {config.task.name} has no use for data.columns.probabilities; classification has"
+            f"task {task} has no use for data.columns.probabilities; classification has"
         )
     if "probabilities" in data.columns and data.format in GLUE_LAYOUTS:
         raise InputError(
             f"data.format={data.format} has no columns with names, and data.columns.probabilities "
             "wants one; write the examples as a table"
         )
-    found = _binarized(config, interface, path, "train")
-    if found is None:
-        found = read_sentences(path, data.format, data.columns, separator=separator)
-    return found[: data.limit]
-
-
-def _valid(
-    config: Config, interface: RobertaHubInterface, separator: str | None = None
-) -> Sequence[Labelled] | None:
-    data = config.data
-    if data.valid is None:
-        return None
-    if (found := _binarized(config, interface, data.valid, "valid")) is not None:
-        return found
-    columns = {role: name for role, name in data.columns.items() if role != "probabilities"}
-    return read_sentences(data.valid, data.format, columns, separator=separator)
+    if source.splits:
+        return _binarized(settings, interface, source)
+    unread = "probabilities" if source.name == "valid" else None
+    columns = {role: name for role, name in data.columns.items() if role != unread}
+    separator = settings.options.separator if task == "multi_label" else None
+    return read_sentences(source.path, data.format, columns, separator=separator)
 
 
 def _binarized(
-    config: Config, interface: RobertaHubInterface, path: str, name: str
-) -> Sequence[Labelled] | None:
-    """Read what fairseq-preprocess wrote; None where the path names something else."""
-    splits = find_splits(path, name)
-    if not splits:
-        return None
-    if len(splits) > 1:
-        raise InputError(f"data.{name} names {len(splits)} folders; this task reads one")
-    if config.task.name == "multi_label":
+    settings: Settings, interface: RobertaHubInterface, source: Source
+) -> Sequence[Labelled]:
+    """Read what fairseq-preprocess wrote."""
+    if len(source.splits) > 1:
         raise InputError(
-            f"{path}: fairseq's sets have one label for each text, and task multi_label learns "
-            "many; write the examples as a table"
+            f"data.{source.name} names {len(source.splits)} folders; this task reads one"
         )
-    if config.data.columns:
-        raise InputError(f"{path}: fairseq's sets have no columns; leave data.columns out")
-    return read_labelled(splits[0], interface.tokenizer, numbers=config.task.name == "regression")
+    task = settings.config.task.name
+    if task == "multi_label":
+        raise InputError(
+            f"{source.path}: fairseq's sets have one label for each text, and task multi_label "
+            "learns many; write the examples as a table"
+        )
+    if settings.config.data.columns:
+        raise InputError(f"{source.path}: fairseq's sets have no columns; leave data.columns out")
+    return read_labelled(source.splits[0], interface.tokenizer, numbers=task == "regression")
 
 
 def _inputs(examples: Sequence[Labelled]) -> Inputs:
@@ -317,26 +246,16 @@ def _inputs(examples: Sequence[Labelled]) -> Inputs:
     return "one" if isinstance(first.text, str) else "pair"
 
 
-def _encoded(
-    config: Config,
-    interface: RobertaHubInterface,
-    examples: Sequence[Labelled],
-    labels: Tensor,
-    per: int,
-) -> Encoded:
+def _encoded(own: Texts, labels: Tensor, per: int = 1) -> Encoded:
     """Encode examples; each has a row of `labels`, which counts as `per` targets."""
-    where, options = [e.where for e in examples], options_of(config)
-    joined = [_joined(e.ids, interface) for e in examples if isinstance(e, LabelledIds)]
+    where, options = [e.where for e in own.rows], own.settings.options
+    joined = [_joined(e.ids, own.interface) for e in own.rows if isinstance(e, LabelledIds)]
     if joined:
-        ids = shorten(interface, joined, where, options)
+        ids = shorten(own.interface, joined, where, options)
     else:
-        texts = [e.text for e in examples if isinstance(e, LabelledText)]
-        ids = encode(interface, texts, where, options)
-
-    def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        return {"labels": labels[list(indices)]}, per * len(indices)
-
-    return Encoded([(own,) for own in ids], targets)
+        texts = [e.text for e in own.rows if isinstance(e, LabelledText)]
+        ids = encode(own.interface, texts, where, options)
+    return labelled(ids, labels, per)
 
 
 def _joined(texts: Sequence[Sequence[int]], interface: RobertaHubInterface) -> Tensor:
@@ -347,3 +266,41 @@ def _joined(texts: Sequence[Sequence[int]], interface: RobertaHubInterface) -> T
     for text in texts[1:]:
         found += [*between, *text]
     return torch.tensor(found)
+
+
+# ---- the tasks ----
+
+CLASSIFICATION = TaskRecord(
+    read=_read,
+    head=_make_classes,
+    loss=_objective("classification"),
+    encode=_encode_classes,
+    measures=on_outputs(_encode_classes, _measure_classes),
+    metrics=_class_metrics,
+    chance=_class_chance,
+)
+"""One label for each text or pair: GLUE's and others.
+
+Where a column tells how likely each class is, the head learns that and not the column of labels
+(Hinton et al. 2015). The held-out set needs its labels alone."""
+REGRESSION = TaskRecord(
+    read=_read,
+    head=_make_number,
+    loss=_objective("regression"),
+    encode=_encode_numbers,
+    measures=on_outputs(_encode_numbers, _measure_numbers),
+    metrics=always("pearson", "spearman", "loss"),
+)
+"""A number for each text or pair: STS-B and others."""
+MULTI_LABEL = TaskRecord(
+    read=_read,
+    head=_make_labels,
+    loss=_objective("multi_label"),
+    encode=_encode_labels,
+    measures=on_outputs(_encode_labels, _measure_labels),
+    metrics=always("f1", "accuracy", "exact", "loss"),
+    chance=lambda train, names, encoded: math.log(2),
+)
+"""Any number of labels for each text.
+
+`classify` then gives each label its probability, and in `labels` those of at least 0.5."""

@@ -1,10 +1,10 @@
-"""Builds the task of labelling words (entities, parts of speech), each by its first piece."""
+"""The task of labelling words (entities, parts of speech), each by its first piece."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -12,19 +12,17 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError
 from roberta_hub.inference.tag import OUTSIDE, entities, first_pieces
-from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.classes import NO_ANSWER, likeliest
 from roberta_hub.measures.counts import count_labels, precision_recall_f1
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.train.data.conll import TaggedWords, text_of
 from roberta_hub.train.data.labels import label_ids, label_names
 from roberta_hub.train.data.tagged_words import read_words
-from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.encoding import encode
 from roberta_hub.train.tasks.evaluation import chance_loss, run_examples
 from roberta_hub.train.tasks.features import hidden
-from roberta_hub.train.tasks.finetuning import Encoded, FineTuning, Targets
-from roberta_hub.train.tasks.options import metric_of, options_of, train_path
+from roberta_hub.train.tasks.finetuning import Encoded, Measure, Objective, Targets, rows_in_batch
+from roberta_hub.train.tasks.record import ExampleSet, TaskRecord, always, rows_of
 from roberta_hub.train.tasks.trained_head import make_head
 from roberta_hub.train.tasks.training_task import Batch, Loss
 
@@ -48,98 +46,82 @@ class TokenObjective:
         return Loss(total, {"correct": logits.detach().argmax(-1).eq(labels).sum()})
 
 
-@dataclass(frozen=True)
-class _Tagged:
-    """Sentences as ids, with the column and the label of each word that the model can see."""
-
-    encoded: Encoded
-    tags: list[tuple[str, ...]]
-    """The labels of all words, as in the file."""
-    seen: list[list[int]]
-    """The words of each sentence that the model can see; cutting and odd characters hide some."""
+Sentences: TypeAlias = ExampleSet[TaggedWords]
+Names: TypeAlias = tuple[str, ...]
+"""The labels of words in the order of the logits."""
 
 
-def tokens(config: Config, interface: RobertaHubInterface) -> FineTuning:
-    """Build a task with a label for each word: CoNLL's, evaluated by entities."""
-    data = config.data
-    train = read_words(train_path(config), data.format, data.columns)[: data.limit]
-    held_out = read_words(data.valid, data.format, data.columns) if data.valid else None
-    names = label_names(config, [tag for e in train for tag in e.tags])
-    names = make_head(interface, config, len(names), names, "token")
-    objective = TokenObjective(config.task.head)
-    valid = _prepare(config, interface, held_out, names) if held_out else None
-
-    def measure(model: RobertaHubInterface) -> dict[str, float]:
-        assert valid is not None
-        return evaluate_tags(model, objective, valid, names)
-
-    task = FineTuning(
-        interface,
-        objective,
-        _prepare(config, interface, train, names).encoded,
-        measure if valid is not None else None,
-        metric=metric_of(config, "f1", ("f1", "precision", "recall", "accuracy", "loss")),
-        chance=chance_loss(len(names)),
-    )
-    return task.of_data(train, held_out)
+def _make_labels(train: Sentences) -> Names:
+    config = train.settings.config
+    names = label_names(config, [tag for e in train.rows for tag in e.tags])
+    return make_head(train.interface, config, len(names), names, "token")
 
 
-def _prepare(
-    config: Config,
-    interface: RobertaHubInterface,
-    examples: list[TaggedWords],
-    names: tuple[str, ...],
-) -> _Tagged:
-    joined = [text_of(e.words) for e in examples]
-    texts, where = [text for text, _ in joined], [e.where for e in examples]
-    ids = encode(interface, texts, where, options_of(config))
+def _encode_words(own: Sentences, names: Names) -> tuple[Encoded, list[list[int]]]:
+    """Encode sentences; also return the words of each that the model can see.
+
+    Cutting and odd characters hide some.
+    """
+    joined = [text_of(e.words) for e in own.rows]
+    texts, where = [text for text, _ in joined], [e.where for e in own.rows]
+    ids = encode(own.interface, texts, where, own.settings.options)
     columns, labels, seen = [], [], []
-    for example, (text, spans), own in zip(examples, joined, ids, strict=True):
-        pieces = first_pieces(interface.tokenizer, text, spans)
-        kept = [w for w, piece in enumerate(pieces) if piece is not None and piece < len(own) - 1]
+    for example, (text, spans), row in zip(own.rows, joined, ids, strict=True):
+        pieces = first_pieces(own.interface.tokenizer, text, spans)
+        kept = [w for w, piece in enumerate(pieces) if piece is not None and piece < len(row) - 1]
         if not kept:
             raise InputError(f"{example.where}: no word of {text[:40]!r} can be seen by the model")
         numbers = label_ids(example.tags, names, example.where)
         seen.append(kept)
         columns.append(torch.tensor([pieces[w] for w in kept]))
         labels.append(torch.tensor([numbers[w] for w in kept]))
+    return encoded_words(ids, columns, labels), seen
+
+
+def encoded_words(
+    ids: Sequence[Tensor], columns: Sequence[Tensor], labels: Sequence[Tensor]
+) -> Encoded:
+    """Make examples of sequences, in which the tokens at some columns have labels."""
 
     def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        starts = accumulate((len(ids[i]) for i in indices), initial=0)
-        rows = torch.cat([columns[i] + start for i, start in zip(indices, starts, strict=False)])
+        rows = rows_in_batch([columns[i] for i in indices], [len(ids[i]) for i in indices])
         return {"rows": rows, "labels": torch.cat([labels[i] for i in indices])}, len(rows)
 
-    return _Tagged(Encoded([(own,) for own in ids], targets), [e.tags for e in examples], seen)
+    return Encoded([(own,) for own in ids], targets)
 
 
-def evaluate_tags(
-    model: RobertaHubInterface, objective: TokenObjective, examples: _Tagged, names: Sequence[str]
-) -> dict[str, float]:
+def _measures(held_out: Sentences, names: Names, objective: Objective) -> Measure:
     """Measure the accuracy of words, and precision, recall and F1 of entities.
 
     Words that the model cannot see count as outside of entities.
     """
-    predicted = [[OUTSIDE] * len(tags) for tags in examples.tags]
-    total, count = 0.0, 0
-    for indices, logits, batch in run_examples(model, objective, examples.encoded):
-        total += float(objective.loss(logits, batch).total)
-        count += batch.count
-        best = iter(likeliest(logits).tolist())
-        for i in indices:
-            for word in examples.seen[i]:
-                number = next(best)
-                # What is no label of the head is wrong wherever it is given.
-                predicted[i][word] = names[number] if number != NO_ANSWER else ""
-    words = [
-        p == t
-        for own, tags in zip(predicted, examples.tags, strict=True)
-        for p, t in zip(own, tags, strict=True)
-    ]
-    return {
-        **entity_scores(examples.tags, predicted, joined=OUTSIDE in names),
-        "accuracy": sum(words) / len(words),
-        "loss": total / max(count, 1),
-    }
+    encoded, seen = _encode_words(held_out, names)
+    wanted = [e.tags for e in held_out.rows]
+
+    def measure() -> dict[str, float]:
+        predicted = [[OUTSIDE] * len(tags) for tags in wanted]
+        total, count = 0.0, 0
+        for indices, logits, batch in run_examples(held_out.interface, objective, encoded):
+            total += float(objective.loss(logits, batch).total)
+            count += batch.count
+            best = iter(likeliest(logits).tolist())
+            for i in indices:
+                for word in seen[i]:
+                    number = next(best)
+                    # What is no label of the head is wrong wherever it is given.
+                    predicted[i][word] = names[number] if number != NO_ANSWER else ""
+        words = [
+            p == t
+            for own, tags in zip(predicted, wanted, strict=True)
+            for p, t in zip(own, tags, strict=True)
+        ]
+        return {
+            **entity_scores(wanted, predicted, joined=OUTSIDE in names),
+            "accuracy": sum(words) / len(words),
+            "loss": total / max(count, 1),
+        }
+
+    return measure
 
 
 def entity_scores(
@@ -157,3 +139,15 @@ def entity_scores(
         [{*entities(tags, joined=joined)} for tags in rows] for rows in (wanted, predicted)
     )
     return precision_recall_f1(*count_labels(true, given).totals())
+
+
+TOKENS = TaskRecord(
+    read=rows_of(read_words),
+    head=_make_labels,
+    loss=lambda settings, names: TokenObjective(settings.config.task.head),
+    encode=lambda own, names: _encode_words(own, names)[0],
+    measures=_measures,
+    metrics=always("f1", "precision", "recall", "accuracy", "loss"),
+    chance=lambda train, names, encoded: chance_loss(len(names)),
+)
+"""A label for each word: CoNLL's, evaluated by entities."""

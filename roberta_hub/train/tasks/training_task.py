@@ -88,7 +88,7 @@ class TrainingTask(Protocol):
         """Make a batch: a pure function of (seed, epoch, indices), as resuming demands."""
         ...
 
-    def evaluate(self, interface: RobertaHubInterface | None = None) -> dict[str, float]:
+    def evaluate(self) -> dict[str, float]:
         """Measure the model on the held-out set, in eval mode; empty without such a set.
 
         The loop calls it in every process at once: sharded weights (FSDP) need all of them, and no
