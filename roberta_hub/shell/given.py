@@ -1,13 +1,18 @@
-"""Declares an option: given twice it is an error that names both values, unless it collects."""
+"""Declares an option: given twice it is an error that names both values, unless it collects.
+
+One that collects takes one value at a time; a second word after it is a text of its own.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import click
 
-from roberta_hub.arguments import short_repr
+from roberta_hub.arguments import advise, short_repr
 
 Decorator = Callable[[Callable[..., int]], Callable[..., int]]
 
@@ -20,6 +25,34 @@ class Option(click.Option):
         collects, self.multiple = self.multiple, True
         super().add_to_parser(parser, ctx)
         self.multiple = collects
+        takes_texts = any(one.name == "texts" for one in ctx.command.params)
+        if collects and takes_texts and self.nargs == 1 and not ctx.resilient_parsing:
+            self._watch_words(parser, ctx)
+
+    def _watch_words(self, parser: Any, context: click.Context) -> None:
+        """Look at the words after each value: `--labels a b` means two, and b is a text."""
+        flag = next(name for name in self.opts if name.startswith("--"))
+        read = parser._long_opt[flag]  # one for all names
+        take = read.process
+
+        def process(value: str, state: Any) -> None:
+            words = [*takewhile(lambda word: not word.startswith("-"), state.rargs)]
+            if "," not in value and words and (state.largs or len(words) > 1):
+                self._check_word(flag, value, words[0], context if state.largs else None)
+            take(value, state)
+
+        read.process = process
+
+    def _check_word(self, flag: str, value: str, word: str, context: click.Context | None) -> None:
+        """Refuse a word between texts, which may be a value; note one that comes before them."""
+        said = f"{short_repr(word)} follows {flag} {short_repr(value)}, which takes one value"
+        both = f"{flag} {shlex.quote(value)} {flag} {shlex.quote(word)}"
+        if context is None:
+            advise(f"{said}, and is taken as a text; two values are {both}")
+        else:
+            raise click.UsageError(
+                f"{said}; two values are {both}, and texts stand together", context
+            )
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]

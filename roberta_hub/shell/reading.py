@@ -155,11 +155,7 @@ def open_source(
 
 def _check(request: Request, parts: Parts) -> None:
     """Refuse texts from two sources, and a file given as a text."""
-    named = [name for name in request.texts if _is_file(name)]
-    if request.texts and len(named) == len(request.texts):
-        raise click.UsageError(
-            f"{short_repr(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
-        )
+    check_words(request.texts)
     if request.truncate and request.stride is not None:
         raise click.UsageError("--truncate and --stride exclude each other; choose one")
     given = {"texts": request.texts, "--pair": request.pairs, "-i": request.source}
@@ -177,6 +173,22 @@ def _check(request: Request, parts: Parts) -> None:
     ):
         if names and not parts.least <= count <= parts.most:
             raise click.UsageError(parts.refusal(count))
+
+
+def check_words(texts: Sequence[str], *, need_a_file: bool = False) -> None:
+    """Refuse files given as texts; where there are texts too, note a file.
+
+    Args:
+        texts: arguments of the command line.
+        need_a_file: whether `-i` is missing, so that any file is meant for it.
+    """
+    named = [text for text in texts if _is_file(text)]
+    if not named:
+        return
+    said = f"{short_repr(named[0])} is a file, and arguments are texts; -i {named[0]} reads it"
+    if need_a_file or len(named) == len(texts):
+        raise click.UsageError(said)
+    advise(said)
 
 
 def _is_file(name: str) -> bool:

@@ -13,7 +13,7 @@ import click
 from roberta_hub.errors import Advice, InputError, placed
 from roberta_hub.shell.layout import AnsweredRow, Layout
 from roberta_hub.shell.options import Request, examples, takes_texts
-from roberta_hub.shell.reading import STDIN, Item, open_source
+from roberta_hub.shell.reading import STDIN, Item, check_words, open_source
 from roberta_hub.shell.run_verb import load_requested
 from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.shell.tally import Tally, fault_error
@@ -40,6 +40,7 @@ def similar(request: Request, topk: int) -> int:
     """
     if not request.texts or request.pairs:
         raise click.UsageError("give the texts to look for as arguments, and the corpus with -i")
+    check_words(request.texts, need_a_file=request.source is None)
     queries = [Item((text,), f"argument {n}") for n, text in enumerate(request.texts, 1)]
     hit = {"index": 0, "score": 0.0, "text": ""}
     if request.keep is not None:

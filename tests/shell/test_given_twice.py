@@ -122,3 +122,44 @@ def test_what_cannot_be_joined_is_said(run: Run, model: Path) -> None:
     ):
         status, out, err = run(*words)
         assert (status, out) == (2, "") and said in err, err
+
+
+def test_a_word_after_a_value_is_no_second_value(run: Run, model: Path) -> None:
+    for words, flag in (
+        (("zero-shot", "It rained", "--labels", "a", "b"), "--labels"),
+        (("zero-shot", "It rained", "--labels=a", "b"), "--labels"),
+        (("fill-mask", "A <mask>.", "--targets", "a", "b"), "--targets"),
+        (("choose", "It rained.", "--options", "a", "b"), "--options"),
+        (("embed", "x", "-c", "a", "b"), "--text"),
+        (("tokens", "x", "--keep", "a", "b"), "--keep"),
+        (("preprocess", "x", "--valid", "a", "b", "-o", "y"), "--valid"),
+        (("preprocess", "x", "--test", "a", "b", "-o", "y"), "--test"),
+    ):
+        status, out, err = run(*words)
+        assert (status, out) == (2, "") and f"'b' follows {flag} 'a'" in err, err
+        assert f"two values are {flag} a {flag} b" in err
+    shot = ("zero-shot", "-m", model)
+    status, out, err = run(*shot, "--labels", "a", "b", "It rained.")
+    assert status == 0 and err.count("'b' follows --labels 'a'") == 1 and "as a text" in err
+    for words in (
+        ("--labels", "a", "It rained."),
+        ("--labels", "a", "--labels", "b", "It rained."),
+        ("--labels", "a,b", "It rained.", "A goal."),
+        ("It rained.", "--labels", "a,b", "A goal."),
+        ("It rained.", "--labels", "a", "--", "-b"),
+    ):
+        status, _, err = run(*shot, *words)
+        assert status == 0 and "follows" not in err, err
+
+
+def test_a_file_among_texts_is_said(run: Run, model: Path) -> None:
+    said = "'x.csv' is a file, and arguments are texts; -i x.csv reads it"
+    for verb_ in ("tokens", "explain", "embed"):
+        status, out, err = run(verb_, "-m", model, "great", "x.csv")
+        assert status == 0 and out and f"note: {said}" in err, err
+        status, out, err = run(verb_, "-m", model, "x.csv")
+        assert (status, out) == (2, "") and said in err, err
+    status, out, err = run("similar", "-m", model, "great", "x.csv", stdin=b"great day\n")
+    assert (status, out) == (2, "") and said in err, err
+    status, out, err = run("similar", "-m", model, "a", "x.csv", "-i", "x.csv", "--text", "one")
+    assert status == 0 and out and f"note: {said}" in err, err

@@ -57,6 +57,24 @@ def test_it_learns_and_answers_in_the_order_of_its_classes(fitted: RobertaClassi
 
 
 @pytest.mark.system
+def test_a_test_set_may_hold_one_class(fitted: RobertaClassifier) -> None:
+    texts, words = sentences(40, 2)
+    found = fitted.predict(texts)
+    for text, right, answer in list(zip(texts, words, found, strict=True))[:5]:
+        assert fitted.score([text], [right]) == float(answer == right)
+    assert fitted.score(texts[:1], ["no class of it"]) == 0.0
+    left_out = model_selection_left_out(fitted.model, texts[:6], ["cow", "dog"] * 3)
+    assert set(left_out) <= {0.0, 1.0}  # none is NaN
+
+
+def model_selection_left_out(base: str, texts: list[str], words: list[str]) -> list[float]:
+    selection = pytest.importorskip("sklearn.model_selection")
+    one_by_one = selection.LeaveOneOut()
+    found = selection.cross_val_score(made(Path(base)), texts, words, cv=one_by_one)
+    return [float(share) for share in found]
+
+
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("values", "names"),
     [

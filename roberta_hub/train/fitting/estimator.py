@@ -28,7 +28,7 @@ from roberta_hub.train.fitting.examples import read_examples
 from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.target import read_target
+from roberta_hub.train.fitting.target import check_learnable, read_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,6 +137,7 @@ class RobertaClassifier:
         """
         texts, truncate = _texts(X), switch("truncate", self.truncate)
         columns, target = _columns(texts), read_target(y, len(texts))
+        check_learnable(target)
         options = self.get_params()
         del options["truncate"], options["progress"]
         examples = read_examples(

@@ -107,15 +107,21 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
     except TypeError:  # no order among several types
         kinds = ", ".join(sorted({type(value).__name__ for value in values}))
         raise InputError(f"y holds {kinds}; give labels of one type") from None
-    if len(classes) < 2:
-        raise InputError(
-            f"y holds one class, {short_repr(values[0])}; classes to tell apart must be at least "
-            "two"
-        )
     names = [_name(value) for value in classes.tolist()]
     if len(set(names)) < len(names):
         raise InputError(f"y has labels that differ in white space alone: {short_repr(names)}")
     return Target([names[place] for place in places.tolist()], names, classes, False)
+
+
+def check_learnable(target: Target) -> None:
+    """Refuse to learn one class; what is scored may hold one.
+
+    Raises:
+        InputError: there are not two classes.
+    """
+    if len(target.classes) < 2 and not target.several:
+        only = short_repr(target.classes.tolist()[0])
+        raise InputError(f"y holds one class, {only}; classes to tell apart must be at least two")
 
 
 def _name(value: Any) -> str:

@@ -273,7 +273,8 @@ class Training:
             could = self.peak * self.devices.world * max(seconds, 1e-9)
             row["model_flops_utilization"] = round(reading.flops / could, 4)
         if self.display is not None:
-            self.display.updated(row)
+            ended = self.progress.index == 0  # and the update was of the epoch before
+            self.display.updated({**row, "epoch": row["epoch"] - ended})
         self.logged = now()
         return row
 
