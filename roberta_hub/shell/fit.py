@@ -152,7 +152,7 @@ def fit(
     outside the training. The model goes into a folder that `-m` takes.
     """
     from roberta_hub.terminal import clean
-    from roberta_hub.train.fitting.doubtful import doubtful_lines
+    from roberta_hub.train.fitting.doubtful import doubtful_section
     from roberta_hub.train.fitting.examples import read_examples
     from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
     from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -211,7 +211,7 @@ def fit(
         say(fitted.choice.summary())
     say(f"\n{fitted.scores.in_shell()}\n")
     if fitted.doubtful:
-        say("\n".join([*doubtful_lines(fitted.doubtful), ""]))
+        say("\n".join(doubtful_section(fitted.doubtful).text[1:]))
     say(f"The model is in {output}, with a README.md. Next:")
     say(f"  {following}")
     return 0

@@ -168,9 +168,7 @@ def table(rows: Sequence[Sequence[str | Cell]], left: Sequence[int] = (0,)) -> S
     head, *body = [[cell.value for cell in row] for row in cells]
     named = [[code(name), *values] for name, *values in body]
     drawn = ShadedTable(head[1:], [(row[0].value, row[1:]) for row in cells[1:]], left=head[0])
-    return Section(
-        _aligned([head, *body], left), markdown_table([head, *named], left), [drawn]
-    )
+    return Section(_aligned([head, *body], left), markdown_table([head, *named], left), [drawn])
 
 
 def listed(title: str, rows: Sequence[tuple[str, str]]) -> Section:

@@ -157,9 +157,7 @@ class Verification(Reported):
     def _found(self) -> list[Section]:
         if not self.findings:
             return []
-        rows = [
-            [_title(f), f.said, f.stage, _far(f.before), _far(f.after)] for f in self.findings
-        ]
+        rows = [[_title(f), f.said, f.stage, _far(f.before), _far(f.after)] for f in self.findings]
         head = ["", "what", "where", "distance before", "after"]
         named = [(_title(f), str(f)) for f in self.findings]
         lines = [f"  {title}: {what}" for title, what in named]
