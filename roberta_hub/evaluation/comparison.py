@@ -180,11 +180,13 @@ def _percent(share: float) -> str:
 def _cells(verb: Verb, slices: list[Slice]) -> list[list[str | Cell]]:
     """The head and the rows of the table of slices."""
     judged = slices[0].accuracy is not None
-    found: list[list[str | Cell]] = [["", "rows", "flipped" if verb == "classify" else "others"]]
-    found[0] += ["right, old", "new", "p", "ECE, old", "new"] if judged else []
+    more = ["right, old", "new", "p", "ECE, old", "new"] if judged else []
+    found: list[list[str | Cell]] = [
+        ["", "rows", "flipped" if verb == "classify" else "others", *more]
+    ]
     for one in slices:
-        row = [one.name, f"{one.rows:,}", Cell(_percent(one.changed), one.changed)]
-        found.append([*row, *(_judged(one) if judged else [])])
+        changed = Cell(_percent(one.changed), one.changed)
+        found.append([one.name, f"{one.rows:,}", changed, *(_judged(one) if judged else [])])
     return found
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from roberta_hub.errors import InputError
 from roberta_hub.shell.given import option
-from roberta_hub.shell.options import examples, names_option, parse_list, takes_models, text_option
+from roberta_hub.shell.options import examples, names_option, parse_list, takes_models
+from roberta_hub.shell.reports import FORMAT, HEADER, JUDGED_TEXT, TRUNCATE, write_report
 
-REPORTS = ("text", "json", "markdown")
 KINDS = ("labels", "scores", "search", "minimal-pairs", "answers", "spans")
 
 
@@ -61,11 +60,7 @@ def _set_once(found: dict[str, Any], name: str, value: object) -> None:
 @option(
     "--kind", type=click.Choice(KINDS), help="What the tasks are. Without it: seen from the files."
 )
-@text_option(
-    "text",
-    "Column of the texts; A,B of pairs. Without it: found by its name, or the only one of prose.",
-    "COLUMN",
-)
+@JUDGED_TEXT
 @names_option(
     "--label",
     metavar="COLUMN",
@@ -81,12 +76,8 @@ def _set_once(found: dict[str, Any], name: str, value: object) -> None:
 @option("--head", metavar="NAME", help="The head that is asked, where there are several.")
 @option("--device", metavar="NAME", help="cuda, mps, cpu, or auto.")
 @option("--split", metavar="NAME", help="Of a BEIR folder: qrels/NAME.tsv; else test.")
-@option(
-    "--header/--no-header",
-    default=True,
-    help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
-)
-@option("--truncate", is_flag=True, help="Cut texts that are too long.")
+@HEADER
+@TRUNCATE
 @option(
     "--stride",
     type=click.IntRange(min=0),
@@ -100,7 +91,7 @@ def _set_once(found: dict[str, Any], name: str, value: object) -> None:
     metavar="MEASURE=NUMBER",
     help="Less is a failure; may come again. Of several tasks each must reach it.",
 )
-@option("-f", "--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@FORMAT
 def evaluate(
     model: str,
     others: tuple[str, ...],
@@ -146,13 +137,7 @@ def evaluate(
     )
     measured = [found] if isinstance(found, Evaluation) else list(found)
     failures = _failures(measured, least)
-    if form == "json":
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
-    elif form == "markdown":
-        click.echo(found.to_markdown())
-    else:
-        for line in str(found).splitlines():
-            click.echo(clean(line))
+    write_report(found, form)
     for failure in failures:
         click.echo(f"roberta-hub: {clean(failure)}", err=True)
     return 1 if failures else 0

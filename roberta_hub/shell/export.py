@@ -8,6 +8,7 @@ import click
 
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples, takes_models
+from roberta_hub.shell.reports import say
 
 
 @click.command(
@@ -48,7 +49,6 @@ def export(source: str, others: tuple[str, ...], **choices: Any) -> int:
     The folder also gets labels and tokenizer files, as optimum and sentence-transformers read them.
     """
     from roberta_hub.hub import load_model
-    from roberta_hub.terminal import clean
 
-    click.echo(clean(str(load_model(source).export(others[0], **choices)).replace("\n", "; ")))
+    say(str(load_model(source).export(others[0], **choices)).replace("\n", "; "))
     return 0

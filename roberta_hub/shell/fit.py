@@ -11,6 +11,7 @@ import click
 from roberta_hub.settings import HeadPooling
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import complete_model, examples, names_option, text_option
+from roberta_hub.shell.reports import say
 
 if TYPE_CHECKING:
     from roberta_hub.train.fitting.examples import Examples
@@ -160,10 +161,6 @@ def fit(
     from roberta_hub.train.fitting.tag_examples import read_tag_examples
     from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
     from roberta_hub.train.reports import duration, fitting, on_stderr, updates
-
-    def say(summary: str) -> None:
-        for line in summary.splitlines():
-            click.echo(clean(line))
 
     options = LearningOptions(
         epochs=epochs,

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples, names_option, takes_models, text_option
-
-if TYPE_CHECKING:
-    from roberta_hub.evaluation.comparison import Comparison
-    from roberta_hub.verification.records import Verification
-
-REPORTS = ("text", "json", "markdown")
+from roberta_hub.shell.reports import FORMAT, HEADER, JUDGED_TEXT, TRUNCATE, write_report
 
 
 @click.command(
@@ -50,7 +44,7 @@ REPORTS = ("text", "json", "markdown")
     metavar="COSINE",
     help="Under which an answer in less precision is a failure. Without it: 0.99.",
 )
-@option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@FORMAT
 def verify(
     model: str,
     peer: str,
@@ -68,8 +62,7 @@ def verify(
 
     texts = None if source is None else _texts(source, text)
     found = verified(model, peer, texts, least_cosine=least_cosine)
-    _write(found, form)
-    return 0 if found.ok else 1
+    return write_report(found, form)
 
 
 @click.command(
@@ -88,11 +81,7 @@ def verify(
     metavar="FILE",
     help="The table: CSV, TSV, JSONL or Parquet.",
 )
-@text_option(
-    "text",
-    "Column of the texts; A,B of pairs. Without it: found by its name, or the only one of prose.",
-    "COLUMN",
-)
+@JUDGED_TEXT
 @names_option(
     "--label",
     metavar="COLUMN",
@@ -105,19 +94,15 @@ def verify(
     type=click.Choice(("classify", "embed")),
     help="Without it: classify, where both have a head for it, else embed.",
 )
-@option(
-    "--header/--no-header",
-    default=True,
-    help="Whether the first row of a CSV or TSV names the columns; else they are 1, 2, ....",
-)
-@option("--truncate", is_flag=True, help="Cut texts that are too long.")
+@HEADER
+@TRUNCATE
 @option(
     "--most-changed",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
     help="Share of the answers that may change; more is a failure.",
 )
-@option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@FORMAT
 def compare(
     old: str,
     new: str,
@@ -151,9 +136,8 @@ def compare(
         header=header,
         truncate=truncate,
     )
-    _write(found, form)
     too_many = most_changed is not None and found.changed > most_changed
-    return 1 if found.worse or too_many else 0
+    return max(write_report(found, form), int(too_many))
 
 
 def _texts(source: str, columns: tuple[str, ...]) -> list[Any]:
@@ -170,15 +154,3 @@ def _texts(source: str, columns: tuple[str, ...]) -> list[Any]:
 
             raise InputError(item.fault.why, place=item.where)
     return found
-
-
-def _write(found: Verification | Comparison, form: str) -> None:
-    from roberta_hub.terminal import clean
-
-    if form == "json":
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-    elif form == "markdown":
-        click.echo(found.to_markdown())
-    else:
-        for line in str(found).splitlines():
-            click.echo(clean(line))

@@ -16,6 +16,7 @@ from typing import Any
 from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
 from roberta_hub.show.markdown import code, fenced, inline
+from roberta_hub.show.markup import harmless
 from roberta_hub.show.shaded_table import Cell, ShadedTable
 from roberta_hub.show.sheet import Picture
 from roberta_hub.terminal import clean, width_of
@@ -69,7 +70,7 @@ class Report:
         """Write a page; the text in a fence where no section has Markdown."""
         blocks = ["\n".join(section.markdown) for section in self.sections if section.markdown]
         heading = f"## {self.heading or inline(self.title)}"
-        return "\n\n".join([heading, *(blocks or [fenced(self)])])
+        return harmless("\n\n".join([heading, *(blocks or [fenced(self)])]), keep="\n")
 
     def display(self, values: Mapping[str, Any] | None = None) -> Display:
         """Return what a notebook draws.
