@@ -54,7 +54,7 @@ from roberta_hub.inference.heads import (
 from roberta_hub.inference.mode import has_dropout, unless_learnt_from
 from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.search import Hit
-from roberta_hub.inference.summary import model_facts, summary
+from roberta_hub.inference.summary import card, model_facts
 from roberta_hub.inference.tag import Span
 from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.words import AlignedDoc, aligned_doc
@@ -84,7 +84,7 @@ from roberta_hub.settings import (
     with_columns,
 )
 from roberta_hub.show.display import Display
-from roberta_hub.show.facts import Facts
+from roberta_hub.show.report import Report
 from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.text.foreign import ForeignEngine
 from roberta_hub.text.pieces import SubwordTokenizer
@@ -1532,15 +1532,14 @@ class RobertaHubInterface(nn.Module):
 
     def __repr__(self) -> str:
         """Write a card with a property a line; `print(roberta.model)` shows the modules."""
-        return summary(type(self).__name__, self._facts())
+        return str(self._card())
 
     def _repr_html_(self) -> str:
         """Draw the card in a notebook."""
-        lines = self._facts()
-        return Display(type(self).__name__, [Facts(list(lines.items()))], lines)._repr_html_()
+        return self._card().display()._repr_html_()
 
-    def _facts(self) -> dict[str, str]:
-        return model_facts(
+    def _card(self) -> Report:
+        lines = model_facts(
             self.model,
             self.tokenizer,
             self._heads,
@@ -1551,6 +1550,7 @@ class RobertaHubInterface(nn.Module):
             sentence=self.sentence,
             zero_shot=self.zero_shot_settings,
         )
+        return card(type(self).__name__, lines)
 
     def save(
         self, directory: str | Path, format: Format = "roberta_hub", head: str | None = None

@@ -1,18 +1,14 @@
-"""What `compare` found: the record, and the three ways to read it."""
+"""What `compare` found: the record, and its report."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from os import PathLike
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from roberta_hub.measures.classes import CLASS_MEASURES
-from roberta_hub.show.display import Display, Part
-from roberta_hub.show.facts import Facts, Note
-from roberta_hub.show.markdown import code, inline
-from roberta_hub.show.shaded_table import Cell, ShadedTable
-from roberta_hub.show.sheet import Picture
-from roberta_hub.terminal import width_of
+from roberta_hub.show.markdown import code
+from roberta_hub.show.report import Report, Reported, Section, listed, notes, said, table
+from roberta_hub.show.shaded_table import Cell
 from roberta_hub.text.tokenizer import Text
 
 Verb = Literal["classify", "embed"]
@@ -60,7 +56,7 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Reported):
     """How a new model answers beside an old one.
 
     Example:
@@ -116,13 +112,18 @@ class Comparison:
         by_chance = chance is None or chance >= LEVEL
         return (not by_chance and _is_worse(self.whole)) or bool(self.worse_slices)
 
-    def __str__(self) -> str:
-        lines = [self._headline(), *_table(self.verb, [self.whole, *self.slices])]
-        lines += self._measured()
-        shown = self.mistakes[:SHOWN]
-        if shown:
-            lines += [self._shown_as(), *(f"  {_said(self.verb, one)}" for one in shown)]
-        return "\n".join([*lines, *self.notes])
+    def report(self) -> Report:
+        """Build what is shown, on every face."""
+        shown = [(one.where, _change(self.verb, one)) for one in self.mistakes[:SHOWN]]
+        sections = [
+            said(self._headline(), self._headline()),
+            table(_cells(self.verb, [self.whole, *self.slices])),
+            self._measured(),
+            listed(self._shown_as(), shown),
+            notes(self.notes),
+        ]
+        heading = f"{code(self.new)} beside {code(self.old)}"
+        return Report(f"{self.new} beside {self.old}", sections, heading, exit=int(self.worse))
 
     def _headline(self) -> str:
         whole = self.whole
@@ -145,17 +146,17 @@ class Comparison:
         else:
             word = "not known to be worse or better than"
         old, new = whole.accuracy
-        said = f"{_percent(old)} right became {_percent(new)} (p {whole.chance:.2g})"
-        return f"{self.new} is {word} {self.old} on {self.table}: {said}"
+        became = f"{_percent(old)} right became {_percent(new)} (p {whole.chance:.2g})"
+        return f"{self.new} is {word} {self.old} on {self.table}: {became}"
 
-    def _measured(self) -> list[str]:
+    def _measured(self) -> Section:
         """The measures of classes but the accuracy, which the headline says."""
-        found = [
+        found = ", ".join(
             f"{CLASS_MEASURES[key].title} {old:.3f} became {new:.3f}"
             for key, (old, new) in self.whole.measures.items()
             if key != "accuracy"
-        ]
-        return [", ".join(found)] if found else []
+        )
+        return said(found, found) if found else Section()
 
     def _shown_as(self) -> str:
         if self.verb == "embed":
@@ -164,50 +165,8 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain words and numbers, which `json.dumps` takes."""
-        found = asdict(self)
         more = {"worse": self.worse, "worse_slices": [one.name for one in self.worse_slices]}
-        return found | more
-
-    def to_markdown(self) -> str:
-        """Write a report for a page or a pull request."""
-        lines = [f"## {code(self.new)} beside {code(self.old)}", "", self._headline(), ""]
-        rows = _cells(self.verb, [self.whole, *self.slices])
-        lines += [f"| {' | '.join(['', *rows[0][1:]])} |", "|---" + "|--:" * len(rows[0][1:]) + "|"]
-        lines += [f"| {' | '.join([code(row[0]), *row[1:]])} |" for row in rows[1:]]
-        lines += ["", *self._measured()] if self.whole.measures else []
-        if self.mistakes:
-            lines += ["", self._shown_as(), ""]
-            lines += [f"- {code(_said(self.verb, one))}" for one in self.mistakes[:SHOWN]]
-        lines += ["", *(f"- {inline(note)}" for note in self.notes)] if self.notes else []
-        return "\n".join(lines)
-
-    def png(self, path: str | PathLike[str] | None = None) -> Picture:
-        """Draw what a notebook shows; see `Display.png`.
-
-        Args:
-            path: the file that the picture is written to; None: to none.
-        """
-        return self.display().png(path)
-
-    def display(self) -> Display:
-        """Return what a notebook draws."""
-        head, *rows = _cells(self.verb, [self.whole, *self.slices])
-        shades = [self.whole.changed, *(one.changed for one in self.slices)]
-        table = [
-            (row[0], [Cell(value, shade if i == 1 else 0.0) for i, value in enumerate(row[1:])])
-            for row, shade in zip(rows, shades, strict=True)
-        ]
-        parts: list[Part] = [Note(self._headline()), ShadedTable(head[1:], table)]
-        parts += [Note(line) for line in self._measured()]
-        if self.mistakes:
-            parts.append(Note(self._shown_as()))
-            shown = self.mistakes[:SHOWN]
-            parts.append(Facts([(one.where, _change(self.verb, one)) for one in shown]))
-        parts += [Note(note) for note in self.notes]
-        return Display(f"{self.new} beside {self.old}", parts, self.to_dict())
-
-    def _repr_html_(self) -> str:
-        return self.display()._repr_html_()
+        return super().to_dict() | more
 
 
 def _is_worse(one: Slice) -> bool:
@@ -218,40 +177,24 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _cells(verb: Verb, slices: list[Slice]) -> list[list[str]]:
+def _cells(verb: Verb, slices: list[Slice]) -> list[list[str | Cell]]:
     """The head and the rows of the table of slices."""
-    if slices[0].accuracy is None:
-        rows = [["", "rows", "flipped" if verb == "classify" else "others"]]
-        return rows + [[one.name, f"{one.rows:,}", _percent(one.changed)] for one in slices]
-    rows = [["", "rows", "flipped", "right, old", "new", "p", "ECE, old", "new"]]
+    judged = slices[0].accuracy is not None
+    more = ["right, old", "new", "p", "ECE, old", "new"] if judged else []
+    found: list[list[str | Cell]] = [
+        ["", "rows", "flipped" if verb == "classify" else "others", *more]
+    ]
     for one in slices:
-        assert one.accuracy is not None
-        assert one.chance is not None and one.calibration is not None
-        rows.append(
-            [
-                one.name,
-                f"{one.rows:,}",
-                _percent(one.changed),
-                *map(_percent, one.accuracy),
-                f"{one.chance:.2g}",
-                *(f"{error:.3f}" for error in one.calibration),
-            ]
-        )
-    return rows
+        changed = Cell(_percent(one.changed), one.changed)
+        found.append([one.name, f"{one.rows:,}", changed, *(_judged(one) if judged else [])])
+    return found
 
 
-def _table(verb: Verb, slices: list[Slice]) -> list[str]:
-    rows = _cells(verb, slices)
-    widths = [max(width_of(row[i]) for row in rows) for i in range(len(rows[0]))]
-
-    def line(row: list[str]) -> str:
-        first = row[0] + " " * (widths[0] - width_of(row[0]))
-        rest = [
-            " " * (w - width_of(cell)) + cell for w, cell in zip(widths[1:], row[1:], strict=True)
-        ]
-        return "  ".join(["", first, *rest]).rstrip()
-
-    return [line(row) for row in rows]
+def _judged(one: Slice) -> list[str]:
+    """The cells of a slice whose right labels are known."""
+    assert one.accuracy is not None and one.chance is not None and one.calibration is not None
+    errors = [f"{error:.3f}" for error in one.calibration]
+    return [*map(_percent, one.accuracy), f"{one.chance:.2g}", *errors]
 
 
 def _change(verb: Verb, one: Changed) -> str:
@@ -260,9 +203,4 @@ def _change(verb: Verb, one: Changed) -> str:
     if verb == "embed":
         lost = _percent(one.score)
         return f"{shown}: {lost} others; nearest was {one.old[:40]!r}, is {one.new[:40]!r}"
-    said = f"{one.old!r} became {one.new!r} ({one.score:.2f})"
-    return f"{shown}: {said}"
-
-
-def _said(verb: Verb, one: Changed) -> str:
-    return f"{one.where}: {_change(verb, one)}"
+    return f"{shown}: {one.old!r} became {one.new!r} ({one.score:.2f})"

@@ -1,22 +1,18 @@
-"""What `evaluate` measured: one record a task, and the ways to read it."""
+"""What `evaluate` measured: one record a task, and its report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from os import PathLike
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from roberta_hub.errors import UnknownNameError, close_names
 from roberta_hub.measures.intervals import Interval
 from roberta_hub.rows.frames import pandas_frame
-from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
-from roberta_hub.show.markdown import code, inline
-from roberta_hub.show.shaded_table import Cell, ShadedTable
-from roberta_hub.show.sheet import Picture
-from roberta_hub.terminal import width_of
+from roberta_hub.show.markdown import code
+from roberta_hub.show.report import Report, Reported, Section, facts, notes, said, table
 
 Kind = Literal["labels", "scores", "search", "minimal_pairs", "answers", "spans"]
 KINDS: tuple[Kind, ...] = ("labels", "scores", "search", "minimal_pairs", "answers", "spans")
@@ -37,7 +33,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Reported):
     """How a model answers a task whose right answers are known.
 
     Example:
@@ -92,42 +88,43 @@ class Evaluation:
             )
         return self.numbers[measure]
 
-    def __str__(self) -> str:
-        lines = [self._headline(), self._asked()]
-        wide = max(map(len, self.numbers))
-        lines += [f"  {name:{wide}}  {_number(value)}" for name, value in self.numbers.items()]
-        for title, rows in self._tables():
-            lines += ["", *(f"  {line}" for line in _columns([title, *rows]))]
-        more = len(self.groups) - GROUPS_SHOWN
-        lines += [f"  and {more} more groups"] if more > 0 else []
-        return "\n".join([*lines, *self.notes])
+    def report(self) -> Report:
+        """Build what is shown, on every face."""
+        left = len(self.groups) - GROUPS_SHOWN
+        more = f"and {left} more groups"
+        sections = [
+            Section([self._headline()]),
+            said(self._asked()),
+            facts([(name, _number(value)) for name, value in self.numbers.items()], "measure"),
+            *self._tables(),
+            Section([f"  {more}"], [more], [Note(more)]) if left > 0 else Section(),
+            notes(self.notes, markdown=str),
+        ]
+        heading = f"{code(self.model)} on {code(self.task)}"
+        return Report(self._headline(), sections, heading)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _headline(self) -> str:
         name = self.measure
-        said = f"{self.model} on {self.task}: {name} {_number(self.numbers[name])}"
-        return said + (f" (95 %: {_between(self.interval)})" if self.interval else "")
+        found = f"{self.model} on {self.task}: {name} {_number(self.numbers[name])}"
+        return found + (f" (95 %: {_between(self.interval)})" if self.interval else "")
 
     def _asked(self) -> str:
         how = f", {self.how}" if self.how else ""
         return f"asked: {self.verb}{how}; {self.shape}, {self.rows:,} rows"
 
-    def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
-        """The groups as tables, those of one kind together: head, rows."""
+    def _tables(self) -> list[Section]:
+        """The groups as tables, those of one kind together, each below a blank line."""
         shown = self.groups[:GROUPS_SHOWN]
         found = []
         for of in dict.fromkeys(group.of for group in shown):
             own = [group for group in shown if group.of == of]
-            head = [of, "rows", *own[0].numbers]
             rows = [[g.name, f"{g.rows:,}", *map(_number, g.numbers.values())] for g in own]
-            found.append((head, rows))
+            one = table([[of, "rows", *own[0].numbers], *rows])
+            found.append(replace(one, text=["", *one.text]))
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain words and numbers, which `json.dumps` takes."""
-        return asdict(self)
 
     def to_pandas(self) -> Any:
         """Return a data frame of pandas with one row: model, task, kind, rows, every measure.
@@ -141,41 +138,9 @@ class Evaluation:
         about = {"model": self.model, "task": self.task, "kind": self.kind, "rows": self.rows}
         return about | {k: math.nan if v is None else v for k, v in self.numbers.items()}
 
-    def to_markdown(self) -> str:
-        """Write a report for a page or a pull request."""
-        lines = [f"## {code(self.model)} on {code(self.task)}", "", inline(self._asked()), ""]
-        lines += ["| measure | |", "|---|--:|"]
-        lines += [f"| {name} | {_number(value)} |" for name, value in self.numbers.items()]
-        for head, rows in self._tables():
-            lines += ["", f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
-            lines += [f"| {' | '.join([code(row[0]), *row[1:]])} |" for row in rows]
-        lines += ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        return "\n".join(lines)
-
-    def png(self, path: str | PathLike[str] | None = None) -> Picture:
-        """Draw what a notebook shows; see `Display.png`.
-
-        Args:
-            path: the file that the picture is written to; None: to none.
-        """
-        return self.display().png(path)
-
-    def display(self) -> Display:
-        """Return what a notebook draws."""
-        parts: list[Part] = [Note(self._asked())]
-        parts.append(Facts([(name, _number(value)) for name, value in self.numbers.items()]))
-        for head, rows in self._tables():
-            cells = [(row[0], [Cell(value) for value in row[1:]]) for row in rows]
-            parts.append(ShadedTable(head[1:], cells, left=head[0]))
-        parts += [Note(note) for note in self.notes]
-        return Display(self._headline(), parts, self.to_dict())
-
-    def _repr_html_(self) -> str:
-        return self.display()._repr_html_()
-
 
 @dataclass(frozen=True, repr=False)
-class Evaluations(Sequence[Evaluation]):
+class Evaluations(Reported, Sequence[Evaluation]):
     """Several tasks of one model; it prints as one table, a line a task."""
 
     tasks: tuple[Evaluation, ...]
@@ -194,23 +159,21 @@ class Evaluations(Sequence[Evaluation]):
     def __iter__(self) -> Iterator[Evaluation]:
         return iter(self.tasks)
 
-    def __str__(self) -> str:
-        notes = [f"{one.task}: {note}" for one in self.tasks for note in one.notes]
-        return "\n".join([self._headline(), *(f"  {line}" for line in self._lines()), *notes])
+    def report(self) -> Report:
+        """Build what is shown, on every face."""
+        rows = [[o.task, o.verb, f"{o.rows:,}", _listed(o)] for o in self.tasks]
+        tasks = table([["task", "asked", "rows", "measures"], *rows], left=(0, 1, 3))
+        shown = [(f"{one.task} ({one.rows:,})", _listed(one)) for one in self.tasks]
+        headline = f"{self.tasks[0].model} on {len(self.tasks)} tasks"
+        sections = [
+            Section([headline]),
+            replace(tasks, parts=[Facts(shown)]),
+            notes([f"{one.task}: {note}" for one in self.tasks for note in one.notes]),
+        ]
+        return Report(headline, sections, code(self.tasks[0].model))
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _headline(self) -> str:
-        return f"{self.tasks[0].model} on {len(self.tasks)} tasks"
-
-    def _cells(self) -> list[list[str]]:
-        head = ["task", "asked", "rows", "measures"]
-        return [head, *([o.task, o.verb, f"{o.rows:,}", _listed(o)] for o in self.tasks)]
-
-    def _lines(self) -> list[str]:
-        first, *rows = self._cells()
-        return _columns([first, *rows], left=(0, 1, 3))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain words and numbers, which `json.dumps` takes."""
@@ -224,29 +187,6 @@ class Evaluations(Sequence[Evaluation]):
         """
         return pandas_frame([one._row() for one in self.tasks])
 
-    def to_markdown(self) -> str:
-        """Write a report for a page or a pull request."""
-        head, *rows = self._cells()
-        lines = [f"## {code(self.tasks[0].model)}", "", f"| {' | '.join(head)} |"]
-        lines += ["|---|---|--:|---|"]
-        return "\n".join([*lines, *(f"| {' | '.join([code(r[0]), *r[1:]])} |" for r in rows)])
-
-    def png(self, path: str | PathLike[str] | None = None) -> Picture:
-        """Draw what a notebook shows; see `Display.png`.
-
-        Args:
-            path: the file that the picture is written to; None: to none.
-        """
-        return self.display().png(path)
-
-    def display(self) -> Display:
-        """Return what a notebook draws."""
-        facts = Facts([(f"{one.task} ({one.rows:,})", _listed(one)) for one in self.tasks])
-        return Display(self._headline(), [facts], self.to_dict())
-
-    def _repr_html_(self) -> str:
-        return self.display()._repr_html_()
-
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
@@ -258,14 +198,3 @@ def _between(interval: Interval) -> str:
 
 def _listed(one: Evaluation) -> str:
     return ", ".join(f"{name} {_number(value)}" for name, value in one.numbers.items())
-
-
-def _columns(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Write cells under each other; those of the columns `left` from the left."""
-    widths = [max(width_of(row[i]) for row in rows) for i in range(len(rows[0]))]
-
-    def cell(i: int, text: str) -> str:
-        blank = " " * (widths[i] - width_of(text))
-        return text + blank if i in left else blank + text
-
-    return ["  ".join(cell(i, text) for i, text in enumerate(row)).rstrip() for row in rows]

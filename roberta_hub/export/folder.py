@@ -33,6 +33,7 @@ from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.settings import POOLINGS, Pooling, SentenceSettings
+from roberta_hub.show.report import Report, Reported, Section, said
 from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.tokenizer import Tokenizer
 
@@ -53,7 +54,7 @@ _HEAD_PREFIXES = {
 
 
 @dataclass(frozen=True)
-class Exported:
+class Exported(Reported):
     """Result of `export`: files, inputs, outputs, and difference from the model.
 
     Example:
@@ -77,15 +78,17 @@ class Exported:
     without: str = ""
     """Why no tokenizer was written; "": it was."""
 
-    def __str__(self) -> str:
+    def report(self) -> Report:
+        """Build what is shown, on every face."""
+        written = f"{self.directory}: {', '.join(self.files)}"
         found = (
             f"not checked: {self.unchecked}"
             if self.difference is None
             else f"within {self.difference:.2g} of the model, on five batches"
         )
         names = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
-        lacks = f"\nno tokenizer: {self.without}" * bool(self.without)
-        return f"{self.directory}: {', '.join(self.files)}\n{names}\n{found}{lacks}"
+        lacks = [said(f"no tokenizer: {self.without}")] if self.without else []
+        return Report(written, [Section([written]), said(names), said(found), *lacks])
 
 
 def export(

@@ -12,7 +12,7 @@ from roberta_hub.inference.optimize import Optimization
 from roberta_hub.model.heads import normalizes, pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.settings import SentenceSettings, ZeroShotSettings
-from roberta_hub.terminal import clean
+from roberta_hub.show.report import Report, Section, facts
 from roberta_hub.text.tokenizer import Tokenizer
 
 _KINDS: tuple[Literal["classification", "token"], ...] = ("classification", "token")
@@ -80,11 +80,11 @@ def _head_notes(name: str, head: nn.Module, heads: Heads) -> str:
     return f"; {found}" if found else ""
 
 
-def summary(title: str, lines: Mapping[str, str]) -> str:
-    """Write the summary of a model, one property per line.
+def card(title: str, lines: Mapping[str, str]) -> Report:
+    """Build what is shown of a model: one property per line.
 
     Args:
         title: the first line.
         lines: of `model_facts`.
     """
-    return "\n".join([title, *(clean(f"  {key:<14}{value}") for key, value in lines.items())])
+    return Report(title, [Section([title]), facts(list(lines.items()), "property", width=14)])

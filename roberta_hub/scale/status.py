@@ -13,6 +13,8 @@ from roberta_hub.scale.outputs import list_files, read_json_file
 from roberta_hub.scale.plan import load
 from roberta_hub.scale.sources import find_filesystem
 from roberta_hub.scale.work import Done, file_name
+from roberta_hub.show.report import Report as Shown
+from roberta_hub.show.report import Reported, said
 
 FAILED_FILE = "_failed.json"
 """File of the units that failed in the last run."""
@@ -25,7 +27,7 @@ LONGEST_NAME_BYTES = 255
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Reported):
     """Result of a run of a lake."""
 
     target: str
@@ -52,7 +54,8 @@ class Report:
     why_in_process: str = ""
     """Why it did, "workers would take longer to start" say; "": it did not."""
 
-    def __str__(self) -> str:
+    def report(self) -> Shown:
+        """Build what is shown, on every face."""
         rate = sum(unit.rows for unit in self.done) / max(self.seconds, 1e-9)
         text = f"{self.target}: {self.units - self.left} of {self.units} units, {self.rows:,} rows"
         text += f"; {len(self.done)} units in {self.seconds:,.0f} s, {rate:,.0f} rows/s"
@@ -62,7 +65,7 @@ class Report:
             text += f", {self.missing:,} of them without a text" if self.missing else ""
         if self.words:
             text += f"; {row_count(self.words)} whose text looks missing (NaN, null, blank)"
-        return text
+        return Shown(self.target, [said(text)])
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -10,9 +9,9 @@ import click
 from roberta_hub.errors import InputError
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples, parse_list, takes_models
+from roberta_hub.shell.reports import FORMAT, write_report
 from roberta_hub.shell.signature import takes_arguments
 
-REPORTS = ("text", "json", "markdown")
 KINDS = ("labels", "scores", "search", "minimal-pairs", "answers", "spans")
 
 
@@ -78,7 +77,7 @@ def _set_once(found: dict[str, Any], name: str, value: object) -> None:
     metavar="MEASURE=NUMBER",
     help="Less is a failure; may come again. Of several tasks each must reach it.",
 )
-@option("-f", "--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@FORMAT
 def evaluate(
     model: str,
     others: tuple[str, ...],
@@ -110,13 +109,7 @@ def evaluate(
     )
     measured = [found] if isinstance(found, Evaluation) else list(found)
     failures = _failures(measured, least)
-    if form == "json":
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
-    elif form == "markdown":
-        click.echo(found.to_markdown())
-    else:
-        for line in str(found).splitlines():
-            click.echo(clean(line))
+    write_report(found, form)
     for failure in failures:
         click.echo(f"roberta-hub: {clean(failure)}", err=True)
     return 1 if failures else 0

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from roberta_hub.shell.options import examples, takes_models
+from roberta_hub.shell.reports import say
 from roberta_hub.shell.signature import takes_arguments
 
 
@@ -24,7 +25,6 @@ def export(source: str, others: tuple[str, ...], **choices: Any) -> int:
     The folder also gets labels and tokenizer files, as optimum and sentence-transformers read them.
     """
     from roberta_hub.hub import load_model
-    from roberta_hub.terminal import clean
 
-    click.echo(clean(str(load_model(source).export(others[0], **choices)).replace("\n", "; ")))
+    say(str(load_model(source).export(others[0], **choices)).replace("\n", "; "))
     return 0

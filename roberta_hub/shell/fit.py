@@ -10,6 +10,7 @@ import click
 
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples
+from roberta_hub.shell.reports import say
 from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.train.fitting.learning_options import LIMITS, LearningOptions
 
@@ -59,14 +60,10 @@ def fit(table: str, output: str | None, **given: Any) -> int:
     outside the training. The model goes into a folder that `-m` takes.
     """
     from roberta_hub.terminal import clean
-    from roberta_hub.train.fitting.doubtful import doubtful_lines
+    from roberta_hub.train.fitting.doubtful import doubtful_section
     from roberta_hub.train.fitting.fit import prepare, read_rows
     from roberta_hub.train.fitting.model_folder import check_output
     from roberta_hub.train.reports import duration, fitting, on_stderr, updates
-
-    def say(summary: str) -> None:
-        for line in summary.splitlines():
-            click.echo(clean(line))
 
     how = LearningOptions.__dataclass_fields__
     options = LearningOptions(**{name: given.pop(name) for name in how})
@@ -88,7 +85,7 @@ def fit(table: str, output: str | None, **given: Any) -> int:
         say(fitted.choice.summary())
     say(f"\n{fitted.scores.in_shell()}\n")
     if fitted.doubtful:
-        say("\n".join([*doubtful_lines(fitted.doubtful), ""]))
+        say("\n".join(doubtful_section(fitted.doubtful).text[1:]))
     say(f"The model is in {output}, with a README.md. Next:")
     say(f"  {_next(output, examples)}")
     return 0

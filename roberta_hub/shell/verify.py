@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from roberta_hub.shell.given import option
 from roberta_hub.shell.options import examples, takes_models, text_option
+from roberta_hub.shell.reports import FORMAT, write_report
 from roberta_hub.shell.signature import takes_arguments
-
-if TYPE_CHECKING:
-    from roberta_hub.evaluation.comparison import Comparison
-    from roberta_hub.verification.records import Verification
-
-REPORTS = ("text", "json", "markdown")
 
 
 @click.command(
@@ -51,7 +45,7 @@ REPORTS = ("text", "json", "markdown")
     texts=None,
     least_cosine={"type": click.FloatRange(0, 1), "metavar": "COSINE"},
 )
-@option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@FORMAT
 def verify(
     model: str,
     peer: str,
@@ -69,8 +63,7 @@ def verify(
 
     texts = None if source is None else _texts(source, text)
     found = verified(model, peer, texts, least_cosine=least_cosine)
-    _write(found, form)
-    return 0 if found.ok else 1
+    return write_report(found, form)
 
 
 @click.command(
@@ -96,7 +89,7 @@ def verify(
     metavar="SHARE",
     help="Share of the answers that may change; more is a failure.",
 )
-@option("--format", "form", type=click.Choice(REPORTS), default="text", show_default=True)
+@FORMAT
 def compare(
     old: str, new: str, source: str, most_changed: float | None, form: str, **given: Any
 ) -> int:
@@ -108,9 +101,8 @@ def compare(
     from roberta_hub.evaluation.compare import compare as compared
 
     found = compared(old, new, source, **given)
-    _write(found, form)
     too_many = most_changed is not None and found.changed > most_changed
-    return 1 if found.worse or too_many else 0
+    return max(write_report(found, form), int(too_many))
 
 
 def _texts(source: str, columns: tuple[str, ...]) -> list[Any]:
@@ -127,15 +119,3 @@ def _texts(source: str, columns: tuple[str, ...]) -> list[Any]:
 
             raise InputError(item.fault.why, place=item.where)
     return found
-
-
-def _write(found: Verification | Comparison, form: str) -> None:
-    from roberta_hub.terminal import clean
-
-    if form == "json":
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-    elif form == "markdown":
-        click.echo(found.to_markdown())
-    else:
-        for line in str(found).splitlines():
-            click.echo(clean(line))

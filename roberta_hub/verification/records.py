@@ -1,17 +1,15 @@
-"""What `verify` found: the record, and the three ways to read it."""
+"""What `verify` found: the record, and its report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any, Literal
 
-from roberta_hub.show.display import Display, Part
 from roberta_hub.show.facts import Facts, Note
 from roberta_hub.show.markdown import code, inline
-from roberta_hub.show.sheet import Picture
+from roberta_hub.show.report import Report, Reported, Section, markdown_table, said
 from roberta_hub.text.tokenizer import Text
 
 Kind = Literal["fault", "precision", "by design", "not asked"]
@@ -79,7 +77,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Reported):
     """How a peer answers beside a model.
 
     Example:
@@ -135,8 +133,46 @@ class Verification:
         """Where the peer first differs; None: nowhere."""
         return next((stage for stage in self.stages if not stage.same), None)
 
-    def __str__(self) -> str:
-        return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
+    def report(self) -> Report:
+        """Build what is shown, on every face."""
+        headline, left = self._headline(), [f"not compared: {line}" for line in self._left()]
+        closing = [f"Not compared: {inline(line)}." for line in self._left()]
+        sections = [
+            said(headline, f"**{self._said}**: {inline(headline)}"),
+            *self._first(),
+            *self._found(),
+            Section([f"  {line}" for line in left], parts=[*map(Note, left)]),
+            self._distances(),
+            Section(markdown=[*closing, f"Asked: {self.reader}, {self.texts} texts."]),
+        ]
+        title = f"{self.peer} beside {self.model}: {self._said}"
+        heading = f"{code(self.peer)} beside {code(self.model)}"
+        return Report(title, sections, heading, exit=0 if self.ok else 1)
+
+    def _first(self) -> list[Section]:
+        if self.first is None or self.verdict != "different":
+            return []
+        return [Section([f"  first differs at: {_place(self.first)}"])]
+
+    def _found(self) -> list[Section]:
+        if not self.findings:
+            return []
+        rows = [[_title(f), f.said, f.stage, _far(f.before), _far(f.after)] for f in self.findings]
+        head = ["", "what", "where", "distance before", "after"]
+        named = [(_title(f), str(f)) for f in self.findings]
+        lines = [f"  {title}: {what}" for title, what in named]
+        return [Section(lines, markdown_table([head, *rows], left=(0, 1, 2)), [Facts(named)])]
+
+    def _distances(self) -> Section:
+        """The distance at each stage; the text has it of the first that differs."""
+        rows, named = [["stage", "farthest", ""]], []
+        for s in self.stages:
+            far = _far(s.difference)
+            rows.append([s.name, far, "same" if s.same else s.where or "differs"])
+            where = f"; {s.where}" if s.where else ""
+            named.append((s.name, f"{far}{'' if s.same else '  differs'}{where}"))
+        title = Note("relative distance, stage by stage:")
+        return Section((), markdown_table(rows, left=(0, 2)), [title, Facts(named)])
 
     @property
     def _what(self) -> str:
@@ -170,14 +206,6 @@ class Verification:
             return f"{self.peer} answers as {self.model} does in less precision: {said}"
         count = f"{len(self.faults)} fault" + "s" * (len(self.faults) > 1)
         return f"{self.peer} does not answer as {self.model} does: {count}, {on}"
-
-    def _lines(self) -> list[str]:
-        found = []
-        first = self.first
-        if first is not None and self.verdict == "different":
-            found.append(f"first differs at: {_place(first)}")
-        found += [f"{_title(f)}: {f}" for f in self.findings]
-        return found + [f"not compared: {line}" for line in self._left()]
 
     def _left(self) -> list[str]:
         """Answers that were not compared, by reason; those of a finding are said there."""
@@ -228,60 +256,6 @@ class Verification:
             ],
         }
 
-    def to_markdown(self) -> str:
-        """Write a report for a page or a pull request."""
-        lines = [f"## {code(self.peer)} beside {code(self.model)}", ""]
-        lines += [f"**{self._said}**: {inline(self._headline())}", ""]
-        if self.findings:
-            lines += ["| | what | where | distance before | after |", "|---|---|---|--:|--:|"]
-            lines += [
-                f"| {_title(f)} | {_cell(f.said)} | {f.stage} | "
-                f"{_far(f.before)} | {_far(f.after)} |"
-                for f in self.findings
-            ]
-            lines.append("")
-        lines += ["| stage | farthest | |", "|---|--:|---|"]
-        lines += [
-            f"| {stage.name} | {_far(stage.difference)} | "
-            f"{'same' if stage.same else _cell(stage.where) or 'differs'} |"
-            for stage in self.stages
-        ]
-        lines += ["", *(f"Not compared: {inline(line)}." for line in self._left())]
-        return "\n".join([*lines, f"Asked: {self.reader}, {self.texts} texts."])
-
-    def png(self, path: str | PathLike[str] | None = None) -> Picture:
-        """Draw what a notebook shows; see `Display.png`.
-
-        Args:
-            path: the file that the picture is written to; None: to none.
-        """
-        return self.display().png(path)
-
-    def display(self) -> Display:
-        """Return what a notebook draws."""
-        parts: list[Part] = [Note(self._headline())]
-        if self.findings:
-            parts.append(Facts([(_title(f), str(f)) for f in self.findings]))
-        parts += [Note(f"not compared: {line}") for line in self._left()]
-        parts.append(Note("relative distance, stage by stage:"))
-        parts.append(
-            Facts(
-                [
-                    (
-                        s.name,
-                        f"{_far(s.difference)}{'' if s.same else '  differs'}"
-                        f"{'; ' + s.where if s.where else ''}",
-                    )
-                    for s in self.stages
-                ]
-            )
-        )
-        title = f"{self.peer} beside {self.model}: {self._said}"
-        return Display(title, parts, self.to_dict())
-
-    def _repr_html_(self) -> str:
-        return self.display()._repr_html_()
-
 
 def _title(found: Finding) -> str:
     return found.name if found.kind == "fault" else f"{found.kind}, {found.name}"
@@ -312,7 +286,3 @@ def _power(value: float) -> str:
 
 def _far(value: float) -> str:
     return f"{value:.1e}" if math.isfinite(value) else "no number"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-TERMINAL_COLUMNS = 80
-"""Of a terminal."""
+from roberta_hub.show.bars import Bar, Bars
+from roberta_hub.show.display import Part
+from roberta_hub.show.facts import Note
+from roberta_hub.show.terminal_text import TERMINAL_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,18 @@ class Choice:
                 textwrap.fill(line, TERMINAL_COLUMNS, subsequent_indent=" " * (width + 11))
             )
         return "\n".join(lines)
+
+    def parts(self) -> list[Part]:
+        """Draw the same, with a bar for each way that was tried."""
+        tried = [way for way in self.ways if way.score is not None]
+        bars = [
+            Bar(way.name, f"{way.score:.3f}", way.score, "taken" * (way.name == self.taken))
+            for way in tried
+        ]
+        others = [
+            f"{way.name} ({way.why_not})" if way.why_not else way.name
+            for way in self.ways
+            if way.score is None
+        ]
+        found: list[Part] = [Note(self.said()), *([Bars(bars)] if bars else [])]
+        return found + ([Note(f"not tried: {', '.join(others)}")] if others else [])

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.show.report import Section
 from roberta_hub.show.terminal_text import cut
-from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import LabelledText
-from roberta_hub.train.fitting.scores import short_text
+from roberta_hub.train.fitting.scores import rows_with_texts
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,8 @@ DOUBTFUL_SHOWN = 5
 """Likely wrong labels that a report shows."""
 
 
-def doubtful_heading(count: int, most: int = DOUBTFUL_SHOWN) -> str:
-    """Write what rows a report lists.
-
-    Args:
-        count: rows whose label is likely wrong.
-        most: rows that are listed at most.
-
-    Example:
-        >>> doubtful_heading(3), doubtful_heading(12)
-        ('labels that are likely wrong (3):', 'labels that are likely wrong (the first 5 of 12):')
-    """
-    shown = f"{count:,}" if count <= most else f"the first {most} of {count:,}"
-    return f"labels that are likely wrong ({shown}):"
-
-
-def doubtful_lines(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -> list[str]:
-    r"""Write the rows whose label is likely wrong, two lines each; none where there are none.
+def doubtful_section(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -> Section:
+    r"""List the rows whose label is likely wrong; empty where there are none.
 
     Args:
         doubtful: the most doubtful first.
@@ -71,17 +56,15 @@ def doubtful_lines(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -> 
 
     Example:
         >>> found = Doubtful("It rains.", "x.csv:7", "sun", "rain", 0.93, 0.97)
-        >>> print("\n".join(doubtful_lines([found])))
+        >>> print("\n".join(doubtful_section([found]).text[1:]))
         labels that are likely wrong (1):
           x.csv:7: sun, more likely rain (0.93)
             It rains.
     """
-    if not doubtful:
-        return []
-    lines = [doubtful_heading(len(doubtful), most)]
-    for one in doubtful[:most]:
-        lines += [f"  {one.where}: {one.said()}", f"    {short_text(one.text)}"]
-    return list(map(clean, lines))
+    count = len(doubtful)
+    shown = f"{count:,}" if count <= most else f"the first {most} of {count:,}"
+    rows = [(one.where, one.said(), one.text) for one in doubtful[:most]]
+    return rows_with_texts(f"labels that are likely wrong ({shown}):", rows)
 
 
 def doubtful_answers(

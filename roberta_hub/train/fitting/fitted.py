@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.rows.frames import pandas_frame
-from roberta_hub.show.display import Display
-from roberta_hub.show.sheet import Picture
+from roberta_hub.show.report import Report, Reported, Section
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.choice import Choice
-from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_lines
+from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_section
 from roberta_hub.train.fitting.evaluation import labels_of
-from roberta_hub.train.fitting.score_display import display
 from roberta_hub.train.fitting.scores import Mistake, Scores
 
 Label = str | float | tuple[str, ...] | tuple[tuple[int, int, str], ...]
@@ -46,7 +42,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Reported):
     """What `fit` learnt of a table, and what the model reaches."""
 
     source: str
@@ -83,14 +79,21 @@ class Fitted:
     def __repr__(self) -> str:
         return clean(f"<fitted on {self.source}: {self.scores.headline()}>")
 
-    def __str__(self) -> str:
-        chosen = [self.choice.summary()] if self.choice else []
-        doubted = doubtful_lines(self.doubtful)
-        return "\n".join([*chosen, self.scores.summary(), *([""] if doubted else []), *doubted])
+    def report(self) -> Report:
+        """Build what is shown, on every face."""
+        choice, remedy = self.choice, self.scores.remedy
+        sections = [
+            Section(choice.summary().split("\n") if choice else []),
+            *self.scores.claims(remedy.python if remedy else ""),
+            Section(parts=choice.parts() if choice else []),
+            *self.scores.evidence(),
+            doubtful_section(self.doubtful),
+        ]
+        return Report(f"Fitted on {self.source}", sections)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain words and numbers, which `json.dumps` takes."""
-        found = dataclasses.asdict(self)
+        found = super().to_dict()
         confusion = [[*pair, count] for pair, count in self.confusion.items()]
         found["scores"] |= {"confusion": confusion}
         return found
@@ -119,20 +122,6 @@ class Fitted:
                 }
             )
         return pandas_frame(found)
-
-    def png(self, path: str | PathLike[str] | None = None) -> Picture:
-        """Draw what a notebook shows; see `Display.png`.
-
-        Args:
-            path: the file that the picture is written to; None: to none.
-        """
-        return self._display().png(path)
-
-    def _repr_html_(self) -> str:
-        return self._display()._repr_html_()
-
-    def _display(self) -> Display:
-        return display(f"Fitted on {self.source}", self.scores, self.choice, {}, self.doubtful)
 
 
 def judged_rows(

@@ -17,7 +17,7 @@ from roberta_hub.measures.classes import CLASS_MEASURES
 from roberta_hub.rows.columns import shell_list
 from roberta_hub.rows.values import number_in
 from roberta_hub.show.markdown import code, fenced, inline
-from roberta_hub.train.fitting.doubtful import doubtful_lines
+from roberta_hub.train.fitting.doubtful import doubtful_section
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -93,7 +93,7 @@ def _seen(examples: Examples, fitted: Fitted) -> str:
 
 def _doubtful(fitted: Fitted) -> str:
     """List the rows whose label is likely wrong; "" where there are none."""
-    lines = doubtful_lines(fitted.doubtful, DOUBTFUL_LISTED)
+    lines = doubtful_section(fitted.doubtful, DOUBTFUL_LISTED).text[1:]
     if not lines:
         return ""
     return f"## Labels that are likely wrong\n\n{fenced(chr(10).join(lines))}\n\n"

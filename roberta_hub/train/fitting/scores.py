@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,9 @@ from roberta_hub.errors import Remedy, sentence
 from roberta_hub.measures.calibration import Bin
 from roberta_hub.measures.intervals import Interval
 from roberta_hub.rows.formats import row_count
+from roberta_hub.show.column_chart import ChartColumn, ColumnChart
+from roberta_hub.show.facts import Facts, Note
+from roberta_hub.show.report import Report, Section
 from roberta_hub.show.terminal_text import cut
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
@@ -20,6 +24,11 @@ EvaluationKind = Literal["held out", "cross-validated", "may be known"]
 not at all, as the model that was the start may have learnt them before."""
 RECALLS_SHOWN = 8
 """Classes whose recall is listed, lowest first."""
+_CLASSES = (
+    "Filled: how many answers of that probability are right. Line: how probable the model said "
+    "that they are. Below: the probability, and how many answers"
+)
+_SEVERAL = _CLASSES.replace("answers of that probability are right", "labels that probable apply")
 
 
 def short_text(text: Text) -> str:
@@ -39,14 +48,6 @@ class Mistake:
     score: float
     """Probability of the answer; of a regression how far it is off."""
 
-    def said(self, task: str) -> str:
-        """Write what was answered and what is right, and as much of the text as fits a line.
-
-        Args:
-            task: "classification", "multi_label" or "regression".
-        """
-        return f"{self.answer(task)}: {self.short()}"
-
     def answer(self, task: str) -> str:
         """Write what was answered, how surely, and what is right.
 
@@ -56,10 +57,6 @@ class Mistake:
         sure = f"off by {self.score:.3g}" if task == "regression" else f"{self.score:.2f} sure"
         width = 28 if task == "tagging" else 20  # a label with its span
         return f"{cut(self.answered, width)} ({sure}), right is {cut(self.wanted, width)}"
-
-    def short(self) -> str:
-        """Write as much of the text as fits a line."""
-        return short_text(self.text)
 
 
 @dataclass(frozen=True)
@@ -122,19 +119,34 @@ class Scores:
         return self._summary(self.remedy.in_shell if self.remedy else "")
 
     def _summary(self, remedy: str) -> str:
-        lines = [*_wrapped(self.headline()), *_wrapped(self.details())]
-        for i, said in enumerate(self.conclusions):
-            last = i == len(self.conclusions) - 1
-            lines += _wrapped(sentence(said, None, remedy if last else ""))
-        if self.recalls:
-            lines += ["", *_recalls(self.recalls)]
-        if table := self.table():
-            lines += ["", *table]
-        if self.mistakes:
-            lines += ["", "largest errors:" if self.task == "regression" else "surest mistakes:"]
-            for wrong in self.mistakes:
-                lines += [f"  {wrong.where}: {wrong.answer(self.task)}", f"    {wrong.short()}"]
-        return "\n".join(map(clean, lines))
+        return str(Report("", [*self.claims(remedy), *self.evidence()]))
+
+    def claims(self, remedy: str) -> list[Section]:
+        """Say the numbers and what they mean.
+
+        Args:
+            remedy: end of the last sentence, in the words of Python or of the shell; "": none.
+        """
+        lines = [self.headline(), self.details(), *self.conclusions]
+        texts = [*lines[:-1], sentence(lines[-1], None, remedy)]
+        return [
+            Section([*map(clean, _wrapped(text))], parts=[Note(line)])
+            for text, line in zip(texts, lines, strict=True)
+        ]
+
+    def evidence(self) -> list[Section]:
+        """Show the recalls, how far probabilities hold, the confusions and the mistakes."""
+        confusions = confusion_display(self.task, self.confusion)
+        table = [clean(line) for part in confusions for line in part.lines()]
+        return [
+            Section(["", *map(clean, _recalls(self.recalls))] if self.recalls else []),
+            Section(parts=[_reliability(self)] if self.bins else []),
+            Section(["", *table] if table else [], parts=confusions),
+            rows_with_texts(
+                "largest errors:" if self.task == "regression" else "surest mistakes:",
+                [(wrong.where, wrong.answer(self.task), wrong.text) for wrong in self.mistakes],
+            ),
+        ]
 
     def headline(self) -> str:
         """Write the first number with its interval and the baseline's."""
@@ -165,13 +177,29 @@ class Scores:
             lines.append(f"{first} is {measured} as measured, less {points} because {why}")
         return ", ".join(lines)
 
-    def table(self) -> list[str]:
-        """Write the confusions: a table, or the most frequent ones of many classes."""
-        parts = confusion_display(self.task, self.confusion)
-        return [line for part in parts for line in part.lines()]
+
+def rows_with_texts(title: str, rows: Sequence[tuple[str, str, Text]]) -> Section:
+    """List rows of a table, each with its text.
+
+    Args:
+        title: what they are.
+        rows: place, what to say of it, and text of each; none: nothing is shown.
+    """
+    if not rows:
+        return Section()
+    found = [(where, what, short_text(text)) for where, what, text in rows]
+    lines = [line for where, what, text in found for line in (f"  {where}: {what}", f"    {text}")]
+    facts = Facts([(where, f"{what}: {text}") for where, what, text in found])
+    return Section(["", title, *map(clean, lines)], parts=[Note(title), facts])
 
 
-# ---- as text ----
+def _reliability(scores: Scores) -> ColumnChart:
+    """Draw how often answers of about one probability are right (Guo et al. 2017, figure 1)."""
+    columns = [
+        ChartColumn(f"{one.low:.1f}–{one.high:.1f}", one.right, one.score, f"{one.count:,}")
+        for one in scores.bins
+    ]
+    return ColumnChart(columns, _SEVERAL if scores.task == "multi_label" else _CLASSES)
 
 
 def _recalls(recalls: dict[str, Recall]) -> list[str]:
