@@ -13,6 +13,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.checkpoint import (
     EMBEDDING,
+    HEADS,
     LM_WEIGHT,
     POOLER,
     REPLACED_HEAD,
@@ -418,7 +419,9 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     weights[VERSION_KEY] = torch.tensor([3.0])
     known = checkpoint.known_heads
     labels = column(known, "labels")
-    tables = {key: column(known, fact.name) for key, fact in TABLES.items()}
+    order = dict.fromkeys(name.split(".")[1] for name in weights if name.startswith(HEADS))
+    there = {head: checkpoint.known(head) for head in order}
+    tables = {key: column(there, fact.name) for key, fact in TABLES.items()}
     return {
         "args": None,
         "cfg": fairseq_cfg(config, vocabulary),
