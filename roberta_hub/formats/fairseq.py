@@ -419,8 +419,8 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     weights[VERSION_KEY] = torch.tensor([3.0])
     known = checkpoint.known_heads
     labels = column(known, "labels")
-    order = dict.fromkeys(name.split(".")[1] for name in weights if name.startswith(HEADS))
-    there = {head: checkpoint.known(head) for head in order}
+    order = [name.split(".")[1] for name in weights if name.startswith(HEADS)]  # the model's
+    there = {h: known[h] for h in sorted((h for h in known if h in order), key=order.index)}
     tables = {key: column(there, fact.name) for key, fact in TABLES.items()}
     return {
         "args": None,
