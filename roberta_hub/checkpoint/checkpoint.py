@@ -21,6 +21,7 @@ from roberta_hub.settings import (
     Inputs,
     SentenceSettings,
     ZeroShotSettings,
+    column,
     with_columns,
 )
 
@@ -49,6 +50,10 @@ MAX_HEADS = 1000
 Size = TypeVar("Size")
 
 
+class _Listed(dict[str, Any]):
+    """One fact of a checkpoint's heads as it is read, which `dataclasses.replace` passes on."""
+
+
 @dataclass(kw_only=True)
 class Checkpoint:
     """One model's configuration, weights under fairseq's names, vocabulary and labels."""
@@ -64,7 +69,7 @@ class Checkpoint:
     known_heads: dict[str, Head] = field(default_factory=dict)
     """What is known of heads, by name; the weights say which heads there are."""
     labels: InitVar[Mapping[str, tuple[str, ...]] | None] = None
-    """Class names of heads, which `known_heads` takes up."""
+    """Class names of heads, which `known_heads` takes up and gives."""
     inputs: InitVar[Mapping[str, Inputs] | None] = None
     """What heads were trained on, likewise."""
     default_head: str | None = None
@@ -92,8 +97,9 @@ class Checkpoint:
         labels: Mapping[str, tuple[str, ...]] | None,
         inputs: Mapping[str, Inputs] | None,
     ) -> None:
-        columns = {"labels": labels or {}, "inputs": inputs or {}}
-        self.known_heads = with_columns(self.known_heads, **columns)
+        given = {"labels": labels or {}, "inputs": inputs or {}}
+        new = {fact: table for fact, table in given.items() if not isinstance(table, _Listed)}
+        self.known_heads = with_columns(self.known_heads, **new)
 
     def heads(self) -> dict[str, tuple[int, int]]:
         """Read (num_classes, inner_dim) of every classification head off the tensors."""
@@ -153,6 +159,14 @@ class Checkpoint:
         if len(sizes) > MAX_HEADS:
             raise CheckpointError(f"{self.source}: {len(sizes)} heads, the limit is {MAX_HEADS}")
         return sizes
+
+
+def _listed(fact: str) -> property:
+    return property(lambda checkpoint: _Listed(column(checkpoint.known_heads, fact)))
+
+
+for _fact in ("labels", "inputs"):
+    setattr(Checkpoint, _fact, _listed(_fact))
 
 
 def _head_of(key: str, prefix: str, source: str) -> str:

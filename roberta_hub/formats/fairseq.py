@@ -13,6 +13,7 @@ from torch import Tensor
 
 from roberta_hub.checkpoint.checkpoint import (
     EMBEDDING,
+    HEADS,
     LM_WEIGHT,
     POOLER,
     REPLACED_HEAD,
@@ -418,7 +419,9 @@ def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> di
     weights[VERSION_KEY] = torch.tensor([3.0])
     known = checkpoint.known_heads
     labels = column(known, "labels")
-    tables = {key: column(known, fact.name) for key, fact in TABLES.items()}
+    order = [name.split(".")[1] for name in weights if name.startswith(HEADS)]  # the model's
+    there = {h: known[h] for h in sorted((h for h in known if h in order), key=order.index)}
+    tables = {key: column(there, fact.name) for key, fact in TABLES.items()}
     return {
         "args": None,
         "cfg": fairseq_cfg(config, vocabulary),
