@@ -318,6 +318,16 @@ def class_advice(name: str) -> str:
     return CLASSES.get(known[0] if known else name, "")
 
 
+FAIRSEQ_PROGRAMS = {
+    "preprocess": "`roberta-hub preprocess` writes its files",
+    "validate": "`roberta-hub evaluate` judges a model",
+    "score": "`roberta-hub evaluate` judges a model",
+    "eval_lm": "`roberta-hub score` says how natural a text is",
+    "generate": "RoBERTa reads text and writes none",
+    "interactive": "`roberta-hub ui` shows a model on a page",
+}
+"""fairseq's programs that are no trainers, each with what does its work."""
+
 COMMANDS = {
     "attribute": ("explain",),
     "benchmark": ("evaluate", "compare"),

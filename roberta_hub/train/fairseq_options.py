@@ -194,6 +194,8 @@ OPTIONS: dict[str, Option] = {
 """Every option by fairseq's name, with underscores."""
 ALIASES = {"max_sentences": "batch_size", "a": "arch"}
 """Older and shorter names."""
+RENAMED = {"truncate_sequence": "say --shorten-method truncate"}
+"""Options of other versions, each with what to do."""
 DEFAULTS: Settings = {
     "optimizer.lr": 0.25,
     "optimizer.betas": [0.9, 0.999],
@@ -294,11 +296,13 @@ def _known(flag: str) -> str:
     name = flag.lstrip("-").replace("-", "_")
     name = ALIASES.get(name, name)
     if name not in OPTIONS:
-        near = close_names(name, OPTIONS)
+        said = f"fairseq's option {flag} is not known here"
+        if name in RENAMED:
+            raise UnknownNameError(f"{said}; {RENAMED[name]}")
+        near = close_names(name, (*OPTIONS, *ALIASES))
         hint = f"did you mean {near}? Else leave it out" if near else "leave it out"
         raise UnknownNameError(
-            f"fairseq's option {flag} is not known here; {hint}, or train with fairseq, whose "
-            "checkpoints load here"
+            f"{said}; {hint}, or train with fairseq, whose checkpoints load here"
         )
     return name
 
@@ -437,7 +441,8 @@ def _task(given: Given) -> Settings:
             if task == "sentence_ranking"
             else f"there are {', '.join(TASKS)}"
         )
-        raise InputError(f"--task {task} cannot be had here; {remedy}")
+        missing = "" if "task" in given else f"--task is missing, and then it is {task}: "
+        raise InputError(f"{missing}--task {task} cannot be had here; {remedy}")
     name, own = TASKS[task]
     if criterion not in (None, own):
         raise InputError(f"--criterion {criterion} cannot be had here; {task} learns with {own}")

@@ -234,7 +234,8 @@ def _loaded(config: Config) -> RobertaHubInterface:
     if config.restore and not is_file:
         raise InputError(
             f"restore=true goes on with a run of fairseq's, and model={config.model} is no file; "
-            "give model=RUN/checkpoint_last.pt"
+            "give model=RUN/checkpoint_last.pt, or begin with pretrained weights by restore=false "
+            "(of a command of fairseq's --reset-optimizer) and a model.pt that is there"
         )
     if config.data.vocabulary is not None and config.pretrained:
         raise InputError(
@@ -287,6 +288,9 @@ def _translated(settings: Sequence[str]) -> list[str]:
     own, theirs = list(settings[:at]), settings[at + 1 :]
     found, said = translate(theirs)
     names = {word.lstrip("+").partition("=")[0] for word in own}
+    sizes = ("batch.batch_size", "batch.max_tokens")
+    if names.isdisjoint(sizes) and all(found[name] is None for name in sizes):
+        raise InputError("no size of a batch; give --batch-size (--max-sentences) or --max-tokens")
     words = as_overrides({name: value for name, value in found.items() if name not in names}) + own
     if first_process():
         for sentence in said:
