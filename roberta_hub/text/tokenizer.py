@@ -63,6 +63,7 @@ class Tokenizer:
     ) -> None:
         layout = SequenceLayout.of(dictionary) if layout is None else layout
         vars(self).update(engine=engine, dictionary=dictionary, layout=layout)
+        self._size = len(dictionary)
         # Sequences are put together in the engine's numbers, and then translated all at once.
         self._sequences = Sequences(engine, layout.separators)
         known, table = dictionary.indices, [layout.unk] * engine.size
@@ -103,7 +104,7 @@ class Tokenizer:
         )
 
     def __len__(self) -> int:
-        return len(self.dictionary)
+        return self._size
 
     @property
     def model_max_length(self) -> int | None:
@@ -162,7 +163,7 @@ class Tokenizer:
             ['<s>', '<pad>', '</s>', '<unk>', 13, 262]
         """
         numbers = self.engine.symbols
-        return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols]
+        return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols[: len(self)]]
 
     @functools.cached_property
     def in_lowercase(self) -> Tokenizer:
@@ -421,7 +422,7 @@ class Tokenizer:
         if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
             raise InputTypeError(f"tokens are {tokens.dtype}, not whole numbers")
         ids: list[int] = tokens.tolist()
-        size = len(self.dictionary)
+        size = len(self)
         if min(ids) < 0 or max(ids) >= size:
             place = next(i for i, token in enumerate(ids) if not 0 <= token < size)
             raise InputError(f"tokens[{place}] is {ids[place]}; ids run from 0 to {size - 1}")
