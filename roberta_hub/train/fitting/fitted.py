@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.keywords import names_others
 from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.display import Display
 from roberta_hub.show.sheet import Picture
@@ -45,6 +46,7 @@ class Judged:
         return self.wanted == self.answered
 
 
+@names_others
 @dataclass(frozen=True)
 class Fitted:
     """What `fit` learnt of a table, and what the model reaches."""
