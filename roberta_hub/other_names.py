@@ -522,7 +522,6 @@ OPTIONS_ELSEWHERE = {
     "-V": "--version shows the version.",
     "-v": "--version shows the version; there is no louder mode.",
     "--batch-size": "A batch is so many tokens, and the command sizes it; leave it out.",
-    "--verbose": "Leave it out: there is no louder mode.",
 }
 """Options of other commands, each with what to do; of a verb that has one, it is that."""
 

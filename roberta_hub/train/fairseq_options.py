@@ -20,6 +20,12 @@ from roberta_hub.extras import install
 from roberta_hub.train.fairseq_program import is_hydra, split_program
 from roberta_hub.train.limits import check_references
 
+NO_SIZE = "no size of a batch; give --batch-size (--max-sentences) or --max-tokens"
+PRETRAINED = (
+    "begin with pretrained weights by restore=false (of a command of fairseq's --reset-optimizer) "
+    "and a model.pt that is there"
+)
+"""What a file to restore that is missing was meant for."""
 Settings = dict[str, Any]
 Given = Mapping[str, Any]
 """Options that a command gives, by fairseq's names."""

@@ -232,10 +232,11 @@ def _loaded(config: Config) -> RobertaHubInterface:
     path, splits = Path(config.model), find_splits(config.data.train or "", "train")
     is_file = os.path.isfile(path)  # which also answers for names that no file can have
     if config.restore and not is_file:
+        from roberta_hub.train.fairseq_options import PRETRAINED
+
         raise InputError(
             f"restore=true goes on with a run of fairseq's, and model={config.model} is no file; "
-            "give model=RUN/checkpoint_last.pt, or begin with pretrained weights by restore=false "
-            "(of a command of fairseq's --reset-optimizer) and a model.pt that is there"
+            f"give model=RUN/checkpoint_last.pt, or {PRETRAINED}"
         )
     if config.data.vocabulary is not None and config.pretrained:
         raise InputError(
@@ -282,7 +283,7 @@ def _translated(settings: Sequence[str]) -> list[str]:
     """Translate what follows `--fairseq`, and say it; settings before it are ours and win."""
     if "--fairseq" not in settings:
         return list(settings)
-    from roberta_hub.train.fairseq_options import as_overrides, translate
+    from roberta_hub.train.fairseq_options import NO_SIZE, as_overrides, translate
 
     at = list(settings).index("--fairseq")
     own, theirs = list(settings[:at]), settings[at + 1 :]
@@ -290,7 +291,7 @@ def _translated(settings: Sequence[str]) -> list[str]:
     names = {word.lstrip("+").partition("=")[0] for word in own}
     sizes = ("batch.batch_size", "batch.max_tokens")
     if names.isdisjoint(sizes) and all(found[name] is None for name in sizes):
-        raise InputError("no size of a batch; give --batch-size (--max-sentences) or --max-tokens")
+        raise InputError(NO_SIZE)
     words = as_overrides({name: value for name, value in found.items() if name not in names}) + own
     if first_process():
         for sentence in said:

@@ -220,7 +220,6 @@ def test_a_list_of_verbs_is_what_help_shows(run: Run) -> None:
         ("-v", "--version shows the version"),
         ("login", "done by `hf auth login`"),
         ("classify --batch-size 8 x", "A batch is so many tokens"),
-        ("embed --verbose x", "there is no louder mode"),
         ("fit t.csv --batch-siz 8", "Did you mean '--batch-size'"),
     ],
 )
