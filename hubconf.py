@@ -57,8 +57,8 @@ def _load(name, pretrained, keywords):
         ).split('"')[1]
         message = (
             f"torch.hub asked for roberta_hub {wanted} in {here}, but {roberta_hub.__version__} "
-            f"from {found} is already imported and is used; restart Python, or `pip uninstall "
-            "roberta-hub`"
+            f"from {found} is already imported and is used; to use the other, restart Python with "
+            f"PYTHONPATH={here}"
         )
         if wanted != roberta_hub.__version__:
             raise roberta_hub.RobertaHubError(message)

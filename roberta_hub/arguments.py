@@ -60,6 +60,12 @@ def brief(value: object) -> str:
         return f"a {kind_of(value)}"
 
 
+def holds_text(value: object) -> bool:
+    """Whether a list or tuple has a str in it, at any depth."""
+    several = isinstance(value, (list, tuple))
+    return several and any(isinstance(one, str) or holds_text(one) for one in value)  # type: ignore[attr-defined]
+
+
 def whole_number(
     name: str, value: Any, low: int | None = None, high: int | None = None, *, hint: str = ""
 ) -> int:

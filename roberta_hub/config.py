@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, UnknownAttributeError, UnknownNameError
-from roberta_hub.keywords import frozen
+from roberta_hub.keywords import frozen, names_others
 
 MAX_SIZE = 1_000_000_000
 """Largest width, vocabulary or length: more is a damaged file, and would overflow in torch."""
@@ -284,6 +284,7 @@ def fairseq_arguments(config: RobertaConfig) -> dict[str, object]:
     }
 
 
+@names_others
 class ReadOnlyArguments(Namespace):
     """Arguments under fairseq's names, to read by attribute and by key: nothing follows a change.
 

@@ -17,6 +17,7 @@ from roberta_hub.errors import (
     slipped_names,
 )
 from roberta_hub.other_names import (
+    ASKED,
     CALLS,
     FITTERS,
     FITTING,
@@ -95,6 +96,21 @@ def _unbound(
     )
 
 
+def names_others(cls: Class) -> Class:
+    """Make a class say what is meant by an attribute that it does not have."""
+
+    def missing(self: object, name: str) -> Any:
+        there = inspect.getattr_static(type(self), name, None)
+        if isinstance(there, property) and there.fget is not None:
+            return there.fget(self)  # whose own error it is
+        if name.startswith("_"):  # Python asks for such names itself, to copy and to pickle
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}")
+        raise unknown_attribute(type(self), name)
+
+    cls.__getattr__ = missing  # type: ignore[attr-defined]
+    return cls
+
+
 def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
     """Make the error for a method or an attribute that an object does not have.
 
@@ -106,10 +122,14 @@ def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
         >>> print(unknown_attribute(str, "jion"))
         a str has no 'jion'; did you mean join?
     """
-    known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+    fields = getattr(owner, "__dataclass_fields__", ())
+    known = [own for own in {*dir(owner), *fields} if not own.startswith("_")]
     near = close_names(name, known)
-    advice = _elsewhere(owner, name) or (
-        f"did you mean {near}?" if near else "help(...) lists what it has"
+    shown = _SHOWN.get(owner.__name__, owner.__name__)
+    advice = (
+        ASKED.get(owner.__name__, {}).get(name)
+        or _elsewhere(owner, name)
+        or (f"did you mean {near}?" if near else f"help(...) lists what it has: help({shown})")
     )
     return UnknownAttributeError(f"a {owner.__name__} has no {short_repr(name)}; {advice}")
 
@@ -163,6 +183,14 @@ def frozen(how: str) -> Callable[[Class], Class]:
     return refusing
 
 
+_SHOWN = {
+    "Fitted": "roberta.fitted",
+    "RobertaHubInterface": "roberta",
+    "Scores": "roberta.fitted.scores",
+    "Task": "roberta.task",
+    "Tokenizer": "roberta.tokenizer",
+}
+"""What users write for an object of a class."""
 _OTHERS = {*METHODS, *OF_SENTENCE}
 """Attributes of other libraries, of which some are misspelt."""
 

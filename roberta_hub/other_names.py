@@ -105,6 +105,10 @@ FITTERS = ("fit", "RobertaClassifier")
 """What takes `fit`'s keywords."""
 
 OF_A_VERB = {
+    **{
+        ("encode", name): "encode cuts nothing, and verbs take truncate=True"
+        for name in ("max_length", "truncation", "truncate")
+    },
     ("classify", "top_k"): "each answer's .scores has all labels",
     ("zero_shot", "top_k"): "each answer's .scores has all labels",
 }
@@ -219,6 +223,73 @@ METHODS = {
 """Methods and attributes of transformers', sentence-transformers' and SetFit's objects, each with
 ours: what is said where one is asked for, or assigned."""
 
+_SIMILAR = "similarity(a, b) compares texts, and search(queries, corpus) finds the nearest"
+_SPECIAL = "roberta.tokenizer.layout has the special ids"
+_NUMBERS = "scores.numbers has accuracy, F1 and the others by name"
+_SCORE = "score is the probability of label, scores has those of all labels"
+_TABLE = "to_pandas() makes a data frame of answers"
+ASKED = {
+    "RobertaHubInterface": {
+        "cos_sim": _SIMILAR,
+        "ents": "tag(text) gives names and other spans",
+        "most_similar": _SIMILAR,
+        "noun_chunks": "tag(text) gives names and other spans",
+        "paraphrase_mining": _SIMILAR,
+        "pipe": "a verb takes any number of texts: classify(texts), embed(texts), tag(texts)",
+        "semantic_search": _SIMILAR,
+        "vector": "embed(text) gives a text's",
+    },
+    "Tokenizer": {
+        "all_special_ids": _SPECIAL,
+        "bos_token_id": "roberta.tokenizer.bos is that id",
+        "cls_token_id": "roberta.tokenizer.bos is that id",
+        "eos_token_id": "roberta.tokenizer.eos is that id",
+        "get_vocab": "roberta.task.source_dictionary.indices has the id of each symbol",
+        "mask_token_id": "roberta.tokenizer.mask_idx is that id",
+        "pad_token_id": "roberta.tokenizer.layout.pad is that id",
+        "sep_token_id": "roberta.tokenizer.eos is that id",
+        "special_tokens_map": _SPECIAL,
+        "unk_token_id": "roberta.tokenizer.layout.unk is that id",
+    },
+    "RobertaClassifier": {
+        "classify": "predict(X) gives labels and predict_proba(X) probabilities; "
+        "model_.classify(texts) answers as a model does",
+        "coef_": "a network has no weight for each word; model_.explain(text) shows what words do",
+        "decision_function": "predict_proba(X) gives probabilities, predict_log_proba(X) their "
+        "logarithms",
+        "feature_importances_": "model_.explain(text) shows what each word does",
+        "fitted": "fitted_ has what was chosen and measured",
+        "partial_fit": "fit(X, y) learns all rows at once",
+        "save": "model_.save(directory) writes the model, and pickle or joblib keep the classifier",
+        "save_pretrained": "model_.save(directory, 'huggingface') writes what transformers reads",
+    },
+    "Fitted": {
+        "accuracy": _NUMBERS,
+        "history": "no losses are kept; `roberta-hub train` writes them to log.csv",
+        "metrics": _NUMBERS,
+        "score": _NUMBERS,
+    },
+    "Scores": {"accuracy": "numbers has accuracy, F1 and the others by name"},
+    "ShownList": {
+        **dict.fromkeys(("to_df", "to_frame", "DataFrame"), _TABLE),
+        **{
+            name: f"each answer has its own: [answer.{name} for answer in answers]"
+            for name in ("label", "labels", "score", "scores")
+        },
+    },
+    "Prediction": {"confidence": _SCORE, "prob": _SCORE, "probability": _SCORE},
+    "Task": {
+        "args": "load_model takes fairseq's arguments as keywords, roberta.args has the model's",
+        "cfg": "roberta.cfg has the configuration of the model",
+        "datasets": "`roberta-hub train` reads data, and roberta_hub.fit(table) a table",
+        "load_dataset": "`roberta-hub train` reads data, and roberta_hub.fit(table) a table",
+    },
+    "ReadOnlyArguments": {
+        "lr": "they are the model's arguments alone; `roberta-hub train` has those of training",
+    },
+}
+"""What people ask an object of a class for, each with ours; assigned, it is a name of their own."""
+
 OF_SENTENCE = {
     "default_prompt_name": "default_prompt",
     "max_seq_length": "max_length",
@@ -317,6 +388,16 @@ def class_advice(name: str) -> str:
     known = [_HEADED[end] for end in ends if end in _HEADED]
     return CLASSES.get(known[0] if known else name, "")
 
+
+FAIRSEQ_PROGRAMS = {
+    "preprocess": "`roberta-hub preprocess` writes its files",
+    "validate": "`roberta-hub evaluate` judges a model",
+    "score": "`roberta-hub evaluate` judges a model",
+    "eval_lm": "`roberta-hub score` says how natural a text is",
+    "generate": "RoBERTa reads text and writes none",
+    "interactive": "`roberta-hub ui` shows a model on a page",
+}
+"""fairseq's programs that are no trainers, each with what does its work."""
 
 COMMANDS = {
     "attribute": ("explain",),
@@ -423,6 +504,7 @@ IN_PYTHON = {
     "attention": "a method of the model in Python, roberta.attention(texts)",
     "decode": "a method of the model in Python, roberta.decode(ids)",
     "disambiguate-pronoun": "a method of the model in Python, roberta.disambiguate_pronoun(text)",
+    "login": "done by `hf auth login`, or by the variable HF_TOKEN, for models at Hugging Face",
     "optimize": "a method of the model in Python, roberta.optimize(); in the shell a model is "
     "always optimized",
     "help": "an option, roberta-hub --help, and of each command",
@@ -434,6 +516,14 @@ IN_PYTHON = {
     "version": "an option, roberta-hub --version",
 }
 """What the shell has no command for, and where it is."""
+
+
+OPTIONS_ELSEWHERE = {
+    "-V": "--version shows the version.",
+    "-v": "--version shows the version; there is no louder mode.",
+    "--batch-size": "A batch is so many tokens, and the command sizes it; leave it out.",
+}
+"""Options of other commands, each with what to do; of a verb that has one, it is that."""
 
 
 def command_advice(name: str) -> tuple[str, ...] | str:

@@ -298,3 +298,16 @@ def test_gradients_where_a_layer_has_a_hook(roberta: RobertaHubInterface, mode: 
     encoder.layers[0].register_forward_hook(lambda *seen: None)
     for one, other in zip(plain, gradients(), strict=True):
         assert torch.allclose(one, other, atol=2e-5)
+
+
+def test_a_symbol_that_is_added_to_the_dictionary_changes_no_answer(
+    roberta: RobertaHubInterface,
+) -> None:
+    before = roberta.fill_mask("a <mask>.", topk=3)
+    for number in range(3):  # the first before anything is asked of the vocabulary again
+        roberta.task.source_dictionary.add_symbol(f"zz{number}")
+        assert roberta.fill_mask("a <mask>.", topk=3) == before
+    fresh = RobertaHubInterface(roberta.cfg, Task(Dictionary.roberta()), roberta.model).eval()
+    fresh.task.source_dictionary.add_symbol("zz")
+    assert fresh.fill_mask("a <mask>.", topk=3) == before
+    assert len(fresh.tokenizer) == 50265 and len(fresh.task.source_dictionary) == 50266

@@ -248,7 +248,7 @@ assert load({str(first)!r}).encode("Hello world!").tolist() == {HELLO}
         )
     )
     assert out.startswith("loaded 5" if version is None else "RobertaHubError ")
-    for part in (str(first), str(second), "restart Python"):
+    for part in (str(first), str(second), f"restart Python with PYTHONPATH={second}"):
         assert part in out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,9 @@ import torch
 from small_models import small_roberta
 
 import roberta_hub
-from roberta_hub import RobertaHubInterface, load_model
+from roberta_hub import RobertaClassifier, RobertaHubInterface, load_model
+from roberta_hub.train.fitting.fitted import Fitted
+from roberta_hub.train.fitting.scores import Scores
 
 IMPORTS = {
     "AutoModel": "load_model(name or path) loads",
@@ -164,3 +168,80 @@ def test_what_is_called_says_what_is_ours(roberta: RobertaHubInterface, name: st
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_the_same_answers(roberta: RobertaHubInterface, name: str) -> None:
     TAKEN[name](roberta)
+
+
+ASKED: dict[str, tuple[Call, str]] = {
+    "pipe": (lambda r: r.pipe, "a verb takes any number of texts"),
+    "most_similar": (lambda r: r.most_similar, "search(queries, corpus)"),
+    "ents": (lambda r: r.ents, "tag(text) gives names"),
+    "cos_sim": (lambda r: r.cos_sim, "similarity(a, b)"),
+    "unknown": (lambda r: r.qqzzqq, "help(roberta)"),
+    "mask_token_id": (lambda r: r.tokenizer.mask_token_id, "tokenizer.mask_idx"),
+    "pad_token_id": (lambda r: r.tokenizer.pad_token_id, "tokenizer.layout.pad"),
+    "get_vocab": (lambda r: r.tokenizer.get_vocab(), "source_dictionary.indices"),
+    "unknown of a tokenizer": (lambda r: r.tokenizer.qqzzqq, "help(roberta.tokenizer)"),
+    "encode": (lambda r: r.tokenizer.encode("x", add_special_tokens=False), "always adds <s>"),
+    "encode pt": (lambda r: r.tokenizer.encode("x", return_tensors="pt"), "a torch tensor"),
+    "encode cut": (lambda r: r.tokenizer.encode("x", max_length=3), "verbs take truncate=True"),
+    "encode truncation": (lambda r: r.tokenizer.encode("x", truncation=True), "verbs take trunc"),
+    "decode": (
+        lambda r: r.tokenizer.decode([0, 2], skip_special_tokens=True),
+        "decode leaves special tokens out",
+    ),
+    "classifier save": (lambda r: RobertaClassifier().save, "model_.save(directory)"),
+    "classifier folder": (lambda r: RobertaClassifier().save_pretrained, "'huggingface'"),
+    "classifier classify": (lambda r: RobertaClassifier().classify, "predict_proba(X)"),
+    "classifier fitted": (lambda r: RobertaClassifier().fitted, "fitted_ has"),
+    "margins": (lambda r: RobertaClassifier().decision_function, "predict_proba(X)"),
+    "partial": (lambda r: RobertaClassifier().partial_fit, "fit(X, y) learns all rows at once"),
+    "coef": (lambda r: RobertaClassifier().coef_, "model_.explain(text)"),
+    "labels of a list": (lambda r: answers(r).label, "[answer.label for answer in answers]"),
+    "frame": (lambda r: answers(r).to_df, "to_pandas()"),
+    "probability": (lambda r: answers(r)[0].probability, "score is the probability"),
+    "confidence": (lambda r: answers(r)[0].confidence, "score is the probability"),
+    "task args": (lambda r: r.task.args, "roberta.args has the model's"),
+    "task cfg": (lambda r: r.task.cfg, "roberta.cfg has"),
+    "task data": (lambda r: r.task.load_dataset, "`roberta-hub train` reads data"),
+    "lr": (lambda r: r.args.lr, "`roberta-hub train` has those of training"),
+    "texts for ids": (lambda r: r.predict("topic", ["a"]), "encode(text) gives ids"),
+    "decode text": (lambda r: r.decode("Hello"), "encode(text) gives ids"),
+    "decode texts": (lambda r: r.decode(["Hello"]), "encode(text) gives ids"),
+    "tuples": (lambda r: r.fill_mask("A <mask>.").to_pandas(), "pandas.DataFrame(...) of the list"),
+    "lists of tuples": (
+        lambda r: r.fill_mask(["A <mask>."]).to_pandas(),
+        "pandas.DataFrame(...) of each answer",
+    ),
+}
+"""What is asked of a model and of what it answers, with what the error must say."""
+
+
+def answers(roberta: RobertaHubInterface) -> Any:
+    return roberta.classify(["a"])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_asked_has_a_remedy(name: str) -> None:
+    roberta = small_roberta(heads={"topic": 2}, labels={"topic": ("art", "sport")}).eval()
+    call, said = ASKED[name]
+    with pytest.raises((AttributeError, TypeError, ValueError)) as caught:
+        call(roberta)
+    assert isinstance(caught.value, roberta_hub.RobertaHubError), caught.value
+    assert said in str(caught.value), caught.value
+
+
+def test_fitted_has_its_numbers_by_name() -> None:
+    for owner, name in ((Fitted, "accuracy"), (Fitted, "metrics"), (Scores, "accuracy")):
+        empty = object.__new__(owner)
+        assert not hasattr(empty, name) and not hasattr(empty, "__array__")
+        with pytest.raises(AttributeError, match="numbers has accuracy, F1"):
+            getattr(empty, name)
+
+
+def test_an_unfitted_classifier_says_so_and_is_cloned() -> None:
+    mine = RobertaClassifier(epochs=2)
+    assert not hasattr(mine, "classes_") and not hasattr(mine, "save")
+    with pytest.raises(Exception, match="is not fitted yet"):
+        _ = mine.fitted_
+    base = pytest.importorskip("sklearn.base")
+    assert base.clone(mine).get_params() == mine.get_params()
+    assert copy.deepcopy(mine).epochs == pickle.loads(pickle.dumps(mine)).epochs == 2

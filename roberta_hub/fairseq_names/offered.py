@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roberta_hub.errors import RobertaHubError, slipped_names
+from roberta_hub.other_names import FAIRSEQ_PROGRAMS
 
 Names = dict[str, object]
 VERSION = "0.12.2"
@@ -247,6 +248,10 @@ ELSEWHERE = {
     "fairseq.utils.eval": "a switch to eval mode, of 2019; utils.model_eval is the same",
     "fairseq.utils": f"tools of its trainer; {_TRAIN}",
     "fairseq_cli": _COMMANDS,
+    **{
+        f"fairseq_cli.{name}": f"a command of its shell; {said}"
+        for name, said in FAIRSEQ_PROGRAMS.items()
+    },
 }
 """What fairseq has at a place that is not offered, and what to do; the longest name counts."""
 

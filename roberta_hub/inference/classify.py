@@ -18,6 +18,7 @@ from roberta_hub.inference.batching import BatchStates, Reading, Runner, pick_st
 from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
+from roberta_hub.keywords import names_others
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import known_head
 from roberta_hub.settings import DEFAULT_THRESHOLD, HeadKind
@@ -34,6 +35,7 @@ Activation = Literal["softmax", "sigmoid", "none"]
 """Activation of logits: softmax over labels (none for one output), sigmoid per label, or none."""
 
 
+@names_others
 @dataclass(frozen=True)
 class Prediction:
     """Label of a text, with the probabilities of all labels; `str` gives label and score."""

@@ -15,7 +15,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import kind_of, switch, whole_number
+from roberta_hub.arguments import holds_text, kind_of, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError
 
 _MAX_ID = 2**63 - 1
@@ -216,6 +216,11 @@ def as_ids(tokens: object) -> Tensor:
             raise InputTypeError(
                 "tokens is a list of tensors; pad them into one batch with collate_tokens(list, "
                 "pad_idx=1)"
+            )
+        if holds_text(tokens):
+            raise InputTypeError(
+                "tokens is a list of texts, which makes no id tensor; encode(text) gives ids, and "
+                "verbs such as classify(texts) take texts"
             )
         try:
             tokens = torch.tensor(tokens, dtype=torch.long if not tokens else None)

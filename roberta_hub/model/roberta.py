@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, short_repr
+from roberta_hub.arguments import advise, kind_of, short_repr
 from roberta_hub.at_padding import states_are_computed
 from roberta_hub.config import (
     MAX_SIZE,
@@ -32,12 +33,13 @@ from roberta_hub.model.heads import (
     init_bert,
     pooling_of,
 )
-from roberta_hub.model.known_head import known_head, list_heads
+from roberta_hub.model.known_head import VERBS, heads_of, known_head, list_heads
 from roberta_hub.model.packing import PackedBatch, PaddedBatch
 from roberta_hub.model.prepared import has_forward_hooks
 from roberta_hub.model.sentence_layers import make_layers
 from roberta_hub.settings import HeadPooling, SentenceLayer, check_normalize, check_pooling
 
+logger = logging.getLogger("roberta_hub")
 Extra = dict[str, "list[Tensor] | None"]
 Head = TypeVar("Head", bound=nn.Module)
 
@@ -211,6 +213,16 @@ class Roberta(nn.Module):
     def args(self) -> ReadOnlyArguments:
         """The model's arguments under fairseq's names, to read; setting one is an error."""
         return self.config.model
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+        """Take a checkpoint with other heads, as fairseq's `upgrade_state_dict_named` does.
+
+        A head that the checkpoint lacks keeps its weights; one that the model lacks, or has in
+        another size, is left out.
+        """
+        for kind in VERBS:
+            _fit_heads(state_dict, f"{prefix}{kind}_heads.", heads_of(self, kind))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def tie_weights(self) -> None:
         """Make the token embedding the LM head's output matrix again, after assigning tensors."""
@@ -455,6 +467,30 @@ class Roberta(nn.Module):
         return {"self"}
 
 
+def _fit_heads(state: dict[str, Tensor], prefix: str, heads: nn.ModuleDict) -> None:
+    """Give a state dict the heads of a model; a head with some keys alone stays an error."""
+    theirs: dict[str, list[str]] = {}
+    for key in filter(lambda key: key.startswith(prefix), state):
+        theirs.setdefault(key[len(prefix) :].partition(".")[0], []).append(key)
+    for name, head in heads.items():
+        ours = head.state_dict(prefix=f"{prefix}{name}.")
+        keys = theirs.pop(name, [])
+        if not keys:
+            logger.info("head %s is not in the checkpoint, and keeps its weights", name)
+            state.update(ours)
+        elif any(key in ours and ours[key].shape != state[key].shape for key in keys):
+            advise(f"head {name!r} of the checkpoint is left out: this model's has another size")
+            for key in keys:
+                del state[key]
+            state.update(ours)
+    for name, keys in theirs.items():
+        advise(
+            f"head {short_repr(name)} of the checkpoint is left out: this model has no such head"
+        )
+        for key in keys:
+            del state[key]
+
+
 def add_classification_head(
     model: nn.Module,
     name: str,
@@ -510,4 +546,6 @@ def _check_size(name: str, what: str, size: object) -> None:
         limit = f", and at most {MAX_SIZE:,}" if isinstance(size, int) and size > MAX_SIZE else ""
         several = isinstance(size, (list, tuple))
         hint = "; names of classes are labels=[...]" if several and what == "num_classes" else limit
-        raise InputError(f"head {name!r}: {what} is {short_repr(size)}, must be at least 1{hint}")
+        kind = "" if type(size) is int or size is None else "a whole number, "
+        said = f"{what} is {short_repr(size)}, must be {kind}at least 1{hint}"
+        raise InputError(f"head {name!r}: {said}")

@@ -8,7 +8,7 @@ import click
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import near_names
-from roberta_hub.other_names import FITTING, KEYWORDS
+from roberta_hub.other_names import FITTING, KEYWORDS, OPTIONS_ELSEWHERE
 
 DASHED_TEXT = "Put a text that begins with - after --, which follows all options."
 
@@ -30,6 +30,8 @@ def said_of(error: click.NoSuchOption, arguments: Sequence[str]) -> str:
     meant = _others_name(error.option_name, known) or near_names(
         error.option_name, [name for name in known if name.startswith("--")]
     )
+    if not meant and (elsewhere := OPTIONS_ELSEWHERE.get(error.option_name)):
+        return f"{said} {elsewhere}"
     return f"{said} Did you mean {' or '.join(map(repr, meant))}?" if meant else said
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from roberta_hub.arguments import kind_of, path_of
 from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.files import write_bytes
+from roberta_hub.keywords import names_others
 from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.markup import Html, element
 from roberta_hub.show.sheet import LINE_HEIGHT, TEXT_SIZE, Picture, Sheet
@@ -108,6 +109,7 @@ class Display:
         return copy.deepcopy(dict(self._values))
 
 
+@names_others
 class ShownList(list[Item]):
     """A list that a notebook draws; all else it does as the list that it is.
 
@@ -172,9 +174,16 @@ class ShownList(list[Item]):
         items: list[Any] = list(self)
         odd = [item for item in items if not hasattr(item, "to_dict") or isinstance(item, list)]
         if odd:
+            inner = odd[0]
+            while isinstance(inner, list) and inner:
+                inner = inner[0]
+            deep = "each answer" if isinstance(odd[0], list) else "the list"
+            remedy = "call it on each answer, or on the list of one text"
+            if isinstance(inner, tuple):  # fairseq's (filled, score, word)
+                remedy = f"pandas.DataFrame(...) of {deep} makes a table of tuples"
             raise InputTypeError(
                 f"{method} takes answers with fields, and this list holds a {kind_of(odd[0])}; "
-                "call it on each answer, or on the list of one text"
+                f"{remedy}"
             )
         return [item.to_dict() for item in items]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roberta_hub.errors import VocabularyError
+from roberta_hub.keywords import names_others
 from roberta_hub.text.dictionary import MASK, Dictionary
 from roberta_hub.text.layout import SequenceLayout
 
 
+@names_others
 @dataclass(frozen=True)
 class Task:
     """The part of a fairseq task that hub users reach through `roberta.task`: its dictionaries."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import one_of, switch, whole_number
+from roberta_hub.arguments import holds_text, one_of, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError, UnknownAttributeError, VocabularyError
-from roberta_hub.keywords import check_assigned, unknown_attribute
+from roberta_hub.keywords import check_assigned, checked, names_others
 from roberta_hub.settings import MAX_LENGTH
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.text.dictionary import MASK, Dictionary
@@ -33,6 +33,7 @@ _PARTS = ("engine", "piece_table", "dictionary", "layout")
 """What a tokenizer's tables are made of."""
 
 
+@names_others
 class Tokenizer:
     """Turns sentences into a model's ids and back.
 
@@ -65,6 +66,7 @@ class Tokenizer:
         layout = SequenceLayout.of(dictionary) if layout is None else layout
         pieces = piece_table(engine)
         vars(self).update(engine=engine, piece_table=pieces, dictionary=dictionary, layout=layout)
+        self._size = len(dictionary)
         # Sequences are joined in the engine's numbers, and then translated all at once.
         self._sequences = Sequences(engine, pieces.size, layout.separators)
         known, table = dictionary.indices, [layout.unk] * pieces.size
@@ -79,12 +81,6 @@ class Tokenizer:
         return cls(GPT2BPE.shipped(), Dictionary.roberta())
 
     if not TYPE_CHECKING:  # a type checker sees the class as it is
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Answer what other tokenizers have with what does it here."""
-            if name.startswith("_"):  # Python asks for such names itself, to copy and to pickle
-                raise AttributeError(f"a Tokenizer has no {name!r}")
-            raise unknown_attribute(type(self), name)
 
         def __setattr__(self, name: str, value: object) -> None:
             """Refuse what would change nothing: names of other libraries, and what ids rest on."""
@@ -105,7 +101,7 @@ class Tokenizer:
         )
 
     def __len__(self) -> int:
-        return len(self.dictionary)
+        return self._size
 
     @property
     def model_max_length(self) -> int | None:
@@ -164,7 +160,7 @@ class Tokenizer:
             ['<s>', '<pad>', '</s>', '<unk>', 13, 262]
         """
         numbers = self.piece_table.symbols
-        return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols]
+        return [numbers.get(symbol, symbol) for symbol in self.dictionary.symbols[: len(self)]]
 
     @functools.cached_property
     def in_lowercase(self) -> Tokenizer:
@@ -209,6 +205,7 @@ class Tokenizer:
         begins = self.piece_table.begins_word
         return torch.tensor([isinstance(row, int) and begins(row) for row in self.rows])
 
+    @checked
     def encode(self, sentence: str, *more: str, no_separator: bool = False) -> Tensor:
         """Turn sentences into one sequence: `<s> A </s>`, or `<s> A </s> </s> B </s>` and so on.
 
@@ -236,6 +233,7 @@ class Tokenizer:
         single = no_separator if no_separator is False else switch("no_separator", no_separator)
         return self._to_model[self._sequences.one((sentence, *more), no_separator=single)]
 
+    @checked
     def encode_batch(self, texts: Sequence[Text], threads: int | None = None) -> list[Tensor]:
         """Turn many texts into ids, the same as `encode` gives for each.
 
@@ -320,6 +318,7 @@ class Tokenizer:
             _ = self.mask_idx  # refuses a dictionary without one
         return self._to_model[self._sequences.masked(spans)]
 
+    @checked
     def decode(self, tokens: Tensor | Sequence[int]) -> str | list[str]:
         """Turn ids back into text: a str, or a list if `SequenceLayout.split` finds several.
 
@@ -411,6 +410,10 @@ class Tokenizer:
         return row.encode() if isinstance(row, str) else self.piece_table.surface(row)
 
     def _check_ids(self, tokens: Tensor | Sequence[int]) -> list[int]:
+        if isinstance(tokens, str) or holds_text(tokens):
+            raise InputTypeError(
+                "tokens are not a row of whole numbers but text; encode(text) gives ids"
+            )
         if not isinstance(tokens, Tensor):
             try:
                 tokens = torch.as_tensor(tokens)
@@ -423,7 +426,7 @@ class Tokenizer:
         if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
             raise InputTypeError(f"tokens are {tokens.dtype}, not whole numbers")
         ids: list[int] = tokens.tolist()
-        size = len(self.dictionary)
+        size = len(self)
         if min(ids) < 0 or max(ids) >= size:
             place = next(i for i, token in enumerate(ids) if not 0 <= token < size)
             raise InputError(f"tokens[{place}] is {ids[place]}; ids run from 0 to {size - 1}")

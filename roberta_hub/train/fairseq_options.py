@@ -20,6 +20,12 @@ from roberta_hub.extras import install
 from roberta_hub.train.fairseq_program import is_hydra, split_program
 from roberta_hub.train.limits import check_references
 
+NO_SIZE = "no size of a batch; give --batch-size (--max-sentences) or --max-tokens"
+PRETRAINED = (
+    "begin with pretrained weights by restore=false (of a command of fairseq's --reset-optimizer) "
+    "and a model.pt that is there"
+)
+"""What a file to restore that is missing was meant for."""
 Settings = dict[str, Any]
 Given = Mapping[str, Any]
 """Options that a command gives, by fairseq's names."""
@@ -194,6 +200,8 @@ OPTIONS: dict[str, Option] = {
 """Every option by fairseq's name, with underscores."""
 ALIASES = {"max_sentences": "batch_size", "a": "arch"}
 """Older and shorter names."""
+RENAMED = {"truncate_sequence": "say --shorten-method truncate"}
+"""Options of other versions, each with what to do."""
 DEFAULTS: Settings = {
     "optimizer.lr": 0.25,
     "optimizer.betas": [0.9, 0.999],
@@ -294,11 +302,13 @@ def _known(flag: str) -> str:
     name = flag.lstrip("-").replace("-", "_")
     name = ALIASES.get(name, name)
     if name not in OPTIONS:
-        near = close_names(name, OPTIONS)
+        said = f"fairseq's option {flag} is not known here"
+        if name in RENAMED:
+            raise UnknownNameError(f"{said}; {RENAMED[name]}")
+        near = close_names(name, (*OPTIONS, *ALIASES))
         hint = f"did you mean {near}? Else leave it out" if near else "leave it out"
         raise UnknownNameError(
-            f"fairseq's option {flag} is not known here; {hint}, or train with fairseq, whose "
-            "checkpoints load here"
+            f"{said}; {hint}, or train with fairseq, whose checkpoints load here"
         )
     return name
 
@@ -437,7 +447,8 @@ def _task(given: Given) -> Settings:
             if task == "sentence_ranking"
             else f"there are {', '.join(TASKS)}"
         )
-        raise InputError(f"--task {task} cannot be had here; {remedy}")
+        missing = "" if "task" in given else f"--task is missing, and then it is {task}: "
+        raise InputError(f"{missing}--task {task} cannot be had here; {remedy}")
     name, own = TASKS[task]
     if criterion not in (None, own):
         raise InputError(f"--criterion {criterion} cannot be had here; {task} learns with {own}")

@@ -9,6 +9,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from roberta_hub.errors import InputError
+from roberta_hub.other_names import FAIRSEQ_PROGRAMS
 
 PROGRAMS = {
     "fairseq-train": False,
@@ -47,6 +48,8 @@ def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
     at = _place_of_program(words)
     before = words[:at] if at is not None else _variables(words)
     own = words[at + 1 :] if at is not None else words[len(before) :]
+    if at is None and (other := next(filter(None, map(other_program, own[:3])), "")):
+        raise InputError(f"{other}; --fairseq takes a command of fairseq-train")
     if at is None and own and _is_starter(own[0]):
         raise InputError(
             f"{own[0]} starts a program, and none of fairseq's follows; write fairseq-train before "
@@ -65,6 +68,24 @@ def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
             "`torchrun --nproc-per-node N -m roberta_hub train --fairseq ...`"
         )
     return own, said
+
+
+def other_program(word: str) -> str:
+    """Say what does the work of a program of fairseq's that is no trainer; "": it is none.
+
+    Example:
+        >>> other_program("fairseq-preprocess")
+        'fairseq-preprocess is no trainer; `roberta-hub preprocess` writes its files'
+        >>> other_program("fairseq_cli/validate.py") == other_program("fairseq_cli.validate")
+        True
+        >>> other_program("data-bin")
+        ''
+    """
+    name = word.removesuffix(".py").replace("/", ".").replace("-", "_")
+    _, begins, short = name.rpartition("fairseq_")
+    program = short.removeprefix("cli.") if begins else ""
+    found = FAIRSEQ_PROGRAMS.get(program, "")
+    return f"fairseq-{program.replace('_', '-')} is no trainer; {found}" if found else ""
 
 
 def is_hydra(words: Sequence[str]) -> bool:

@@ -233,9 +233,11 @@ def _loaded(config: Config, splits: Sequence[Split] | None) -> RobertaHubInterfa
         splits = find_splits(config.data.train or "", "train")
     is_file = os.path.isfile(path)  # which also answers for names that no file can have
     if config.restore and not is_file:
+        from roberta_hub.train.fairseq_options import PRETRAINED
+
         raise InputError(
             f"restore=true goes on with a run of fairseq's, and model={config.model} is no file; "
-            "give model=RUN/checkpoint_last.pt"
+            f"give model=RUN/checkpoint_last.pt, or {PRETRAINED}"
         )
     if config.data.vocabulary is not None and config.pretrained:
         raise InputError(
@@ -282,12 +284,15 @@ def _translated(settings: Sequence[str]) -> list[str]:
     """Translate what follows `--fairseq`, and say it; settings before it are ours and win."""
     if "--fairseq" not in settings:
         return list(settings)
-    from roberta_hub.train.fairseq_options import as_overrides, translate
+    from roberta_hub.train.fairseq_options import NO_SIZE, as_overrides, translate
 
     at = list(settings).index("--fairseq")
     own, theirs = list(settings[:at]), settings[at + 1 :]
     found, said = translate(theirs)
     names = {word.lstrip("+").partition("=")[0] for word in own}
+    sizes = ("batch.batch_size", "batch.max_tokens")
+    if names.isdisjoint(sizes) and all(found[name] is None for name in sizes):
+        raise InputError(NO_SIZE)
     words = as_overrides({name: value for name, value in found.items() if name not in names}) + own
     if first_process():
         for sentence in said:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_models import small_model, small_roberta
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import Advice, InputError
 
 
 def test_they_are_linear_maps_of_each_token():
@@ -91,3 +91,38 @@ def test_labels_through_the_interface():
     with pytest.raises(InputError, match="num_classes is"):
         roberta.register_token_head("ner")
     assert roberta.head_labels("ner") == ("0", "1", "2")
+
+
+def test_weights_load_around_heads_as_in_fairseq(caplog):
+    """A new head keeps its weights, another's is left out; all else stays strict."""
+    model, other = small_model(heads={"old": 3}), small_model(heads={"old": 3, "more": 2})
+    model.register_classification_head("new", 2)
+    model.register_token_head("ner", 5)
+    kept = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    with caplog.at_level("INFO", "roberta_hub"), pytest.warns(Advice, match="head 'more' of the"):
+        model.load_state_dict(other.state_dict())
+    assert "head new is not in the checkpoint, and keeps its weights" in caplog.messages
+    theirs = other.state_dict()
+    for key, tensor in model.state_dict().items():
+        own = ".new." in key or ".ner." in key
+        assert torch.equal(tensor, kept[key] if own else theirs[key]), key
+
+    model.register_classification_head("old", 4)
+    kept = model.classification_heads["old"].out_proj.weight.clone()
+    with pytest.warns(Advice, match="head 'old' of the checkpoint is left out: .* another size"):
+        model.load_state_dict({k: v for k, v in theirs.items() if ".more." not in k})
+    assert torch.equal(model.classification_heads["old"].out_proj.weight, kept)
+
+    for lost in ("classification_heads.old.dense.bias", "encoder.lm_head.bias"):
+        fewer = dict(small_model(heads={"old": 4}).state_dict())
+        del fewer[lost]
+        with pytest.raises(RuntimeError, match=f"Missing key.*{lost}"):
+            model.load_state_dict(fewer)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        model.load_state_dict({**small_model(heads={"old": 4}).state_dict(), "x": torch.ones(1)})
+
+
+@pytest.mark.parametrize("count", ["3", 2.5, True])
+def test_a_number_of_classes_is_a_whole_number(count):
+    with pytest.raises(InputError, match=r"num_classes is .*, must be a whole number, at least 1"):
+        small_model().register_classification_head("x", count)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface, collate_tokens, load_model
+from roberta_hub.errors import Advice
 from roberta_hub.fairseq_bridge import from_fairseq, to_fairseq
 
 from . import peers
@@ -272,3 +273,30 @@ def test_base_shape_in_one_layer_fewer(data: Path, tmp_path: Path) -> None:
     """roberta.base's own width, heads and 512 positions; the depth is left to make test-full."""
     full = dict(peers.FULL) | {"encoder_layers": 3}
     compare(*pair(data, tmp_path, std=0.02, **full), limit=512)
+
+
+def test_weights_load_around_heads_as_theirs_do(data: Path) -> None:
+    """Heads that the checkpoint lacks keep their weights, and those that the model lacks go."""
+    theirs = peers.fairseq_model(data, heads={"old": 3, "size": 2}).model
+    ours = from_fairseq(theirs)
+    for model in (ours, theirs):
+        model.register_classification_head("new", 2)
+        model.register_classification_head("size", 4)
+        for name in ("new", "size"):
+            for tensor in model.classification_heads[name].parameters():
+                torch.nn.init.constant_(tensor, 0.5)
+    given = {key: tensor + 1 for key, tensor in theirs.state_dict().items() if ".new." not in key}
+    for part in ("dense", "out_proj"):
+        for kind in ("weight", "bias"):
+            given[f"classification_heads.gone.{part}.{kind}"] = given[
+                f"classification_heads.old.{part}.{kind}"
+            ]
+    given |= {key: given[key][:2] for key in given if ".size.out_proj" in key}
+    with pytest.warns(Advice, match="head"):
+        ours.load_state_dict(dict(given))
+    theirs.load_state_dict(dict(given))
+    wanted = theirs.state_dict()
+    for key, tensor in ours.state_dict().items():
+        assert torch.equal(tensor, wanted[key]), key
+    assert ours.classification_heads["new"].dense.bias[0] == 0.5
+    assert ours.classification_heads["size"].dense.bias[0] == 0.5

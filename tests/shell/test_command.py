@@ -211,3 +211,21 @@ def test_a_list_of_verbs_is_what_help_shows(run: Run) -> None:
         assert f"  {name} " in out and summary[:40] in out
     status, out, _ = run("--version")
     assert status == 0 and json.dumps(out.strip())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-V", "--version shows the version"),
+        ("-v", "--version shows the version"),
+        ("login", "done by `hf auth login`"),
+        ("classify --batch-size 8 x", "A batch is so many tokens"),
+        ("fit t.csv --batch-siz 8", "Did you mean '--batch-size'"),
+    ],
+)
+def test_options_and_commands_of_habit_are_named(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        shell.main(words.split())
+    assert said in capsys.readouterr().err

@@ -234,3 +234,35 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
         assert status == "0"
         peaks.append(int(peak) // 1024)
     assert peaks[1] - peaks[0] < 60, peaks
+
+
+GLUE_TESTS = {
+    "rte": ("index sentence1 sentence2 label", "0|A b.|C d.|entailment", "0|A b.|C d."),
+    "sst_2": ("sentence label", "A b.|1", "0|A b."),
+    "cola": ("", "gj04|1||A b.", "0|A b."),
+    "qqp": ("id qid1 qid2 one two is_duplicate", "0|1|2|A b.|C d.|1", "0|A b.|C d."),
+    "sts_b": ("index b c d e f g h i score", "0||||||1|A b.|C d.|5.0", "0||||||1|A b.|C d."),
+}
+"""Sets of GLUE: header and row of a training file, and a row of the test file, without a label."""
+
+
+@pytest.mark.parametrize("name", GLUE_TESTS)
+def test_a_test_set_of_glue_has_texts_and_no_labels(name: str, run: Run, tmp_path: Path) -> None:
+    """fairseq's preprocess_GLUE_tasks.sh: the inputs of test.tsv, and labels of train and dev."""
+    own_header, labelled, unlabelled = GLUE_TESTS[name]
+    train = [*filter(None, [own_header.replace(" ", "\t")]), labelled.replace("|", "\t")]
+    row = unlabelled.replace("|", "\t")
+    cells = row.count("\t")
+    header = "\t".join(["index", *(f"column{i}" for i in range(cells))])
+    (tmp_path / "train.tsv").write_text("\n".join(train) + "\n")
+    (tmp_path / "test.tsv").write_text(f"{header}\n{row}\n{row}\n")
+    words = ("preprocess", "train.tsv", "--format", name, "--output", "bin")
+    status, _, err = run(*words, "--test", "test.tsv")
+    assert status == 0 and "train 1 examples; test 2 examples" in err, err
+    assert not list((tmp_path / "bin/label").glob("test*"))
+    for part, text in (("input0", "A b."), ("input1", "C d."))[: 1 + ("C d." in row)]:
+        own = open_indexed(tmp_path / "bin" / part / "test")
+        ids = load_model().encode(text)[1:].tolist()
+        assert [own[i].tolist() for i in range(len(own))] == [ids, ids]
+    status, _, err = run("preprocess", "test.tsv", "--format", name, "--output", "other")
+    assert status == 1 and "test.tsv: no labels, as GLUE's test sets have none" in err

@@ -13,6 +13,7 @@ from small_models import small_roberta
 
 from roberta_hub import load_model
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.text.dictionary import Dictionary
 from roberta_hub.train.config import compose
 from roberta_hub.train.data.indexed_files import IndexedWriter
 from roberta_hub.train.fairseq_options import DEFAULTS, OPTIONS, as_overrides, table, translate
@@ -317,6 +318,12 @@ def test_refusals_of_the_whole_command(tmp_path: Path) -> None:
         "--task masked_lm": "no folder of data",
         "data-bin": "--task translation cannot be had here",
         "data-bin --task sentence_prediction": "--init-token None cannot be had here; give 0",
+        "": "--task is missing",
+        "fairseq-train": "--task is missing",
+        "fairseq-validate RTE-bin --path x.pt": "fairseq-validate is no trainer; `roberta-hub eva",
+        "fairseq-preprocess --only-source": "no trainer; `roberta-hub preprocess` writes",
+        "python fairseq_cli/preprocess.py --only-source": "`roberta-hub preprocess` writes",
+        "CUDA_VISIBLE_DEVICES=0 python -m fairseq_cli.eval_lm d": "`roberta-hub score` says",
         "fairseq-hydra-train task.data=x": "needs --config-dir and --config-name",
         f"fairseq-hydra-train --config-dir {tmp_path} --config-name no": "no.yaml: no such file",
     }.items():
@@ -325,6 +332,35 @@ def test_refusals_of_the_whole_command(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [")
     with pytest.raises(InputError, match=r"bad\.yaml: "):
         translate(["--config-dir", str(tmp_path), "--config-name", "bad"])
+
+
+def test_names_of_other_versions_and_slips(tmp_path: Path) -> None:
+    for words, said in {
+        "--truncate-sequence": "say --shorten-method truncate",
+        "--max-sentence 4": "did you mean max_sentences",
+        "--batchsize 4": "did you mean batch_size",
+    }.items():
+        with pytest.raises(UnknownNameError, match=re.escape(said)):
+            translate(shlex.split(f"data-bin --task masked_lm {words}"))
+
+
+def test_a_command_without_a_size_or_weights_is_answered_in_its_own_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data-bin").mkdir()
+    with IndexedWriter(tmp_path / "data-bin/train", torch.uint16) as writer:
+        writer.add(torch.tensor([4, 5, 2]), [3])
+    Dictionary.roberta().save(tmp_path / "data-bin/dict.txt", with_mask=False)
+    words = shlex.split("data-bin --task masked_lm --max-update 1 --optimizer adam --cpu")
+    with pytest.raises(InputError, match=re.escape("--batch-size (--max-sentences) or --max-tok")):
+        command(["--fairseq", *words])
+    lost = [*words, "--batch-size", "1", "--restore-file", "/path/roberta/model.pt"]
+    with pytest.raises(InputError, match=r"pretrained weights by .*--reset-optimizer.* model\.pt"):
+        command(["--fairseq", *lost])
+    named = ["batch.batch_size=1", "--fairseq", *words, "--restore-file", "/path/model.pt"]
+    with pytest.raises(InputError, match=r"model=/path/model\.pt is no file"):
+        command(named)
 
 
 def test_every_setting_that_an_option_becomes_exists() -> None:

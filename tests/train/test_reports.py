@@ -89,6 +89,17 @@ def test_lines_come_by_the_clock_and_know_the_time_left(tmp_path, caplog, monkey
     assert caplog.messages[1].endswith("9 tokens/s, 16 min 09 s left")
 
 
+def test_the_epoch_is_that_of_the_update(tmp_path, caplog, monkeypatch):
+    """The last update of an epoch is of it, and not of the next."""
+    monkeypatch.setattr(reports, "MESSAGE_SECONDS", -1.0)
+    caplog.set_level(logging.INFO, "roberta_hub")
+    train_loop(
+        ToyTask(), config(tmp_path, loop__max_updates=None, loop__max_epochs=2, loop__log_every=1)
+    )
+    epochs = re.findall(r"update \d+ of \d+, epoch (\d+)", caplog.text)
+    assert epochs and epochs == ["1"] * (len(epochs) // 2) + ["2"] * (len(epochs) // 2)
+
+
 def test_where_a_bar_is_shown_the_line_is_not_doubled(tmp_path, caplog, capfd):
     caplog.set_level(logging.INFO, "roberta_hub")
     train_loop(ToyTask(), config(tmp_path, loop__progress=True, loop__max_updates=12))

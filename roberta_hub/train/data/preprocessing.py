@@ -30,7 +30,13 @@ from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.text.with_added import without_added
 from roberta_hub.train.data.data_bins import FIRST_INPUT, LABELS, SECOND_INPUT
 from roberta_hub.train.data.indexed_files import IDS_AT_ONCE, IndexedWriter, stored_as
-from roberta_hub.train.data.sentences import GLUE_LAYOUTS, LabelledText, read_sentences
+from roberta_hub.train.data.sentences import (
+    GLUE_LAYOUTS,
+    LabelledText,
+    is_unlabelled,
+    read_sentences,
+    read_unlabelled,
+)
 from roberta_hub.train.data.streams import (
     chunks,
     plain_bytes,
@@ -175,7 +181,8 @@ def preprocess_labelled(
 ) -> dict[str, int]:
     r"""Write a labelled set as preprocess_GLUE_tasks.sh does: `input0`, `input1` and `label`.
 
-    Classes are numbered by how often the training set has them, as fairseq does.
+    Classes are numbered by how often the training set has them, as fairseq does. A test set of
+    GLUE's has no labels, and no file of them.
 
     Args:
         sources: the table of each split; "train" must be among them.
@@ -191,8 +198,13 @@ def preprocess_labelled(
     Raises:
         InputError: a table that cannot be used, or a label that the training set does not have.
     """
-    read = {split: read_sentences(path, format, columns) for split, path in sources.items()}
     layout = GLUE_LAYOUTS.get(format or "")
+    read = {
+        split: read_unlabelled(Path(path), layout)
+        if layout and split == "test" and is_unlabelled(Path(path))
+        else read_sentences(path, format, columns)
+        for split, path in sources.items()
+    }
     with new_folder(target) as work:
         pairs = {split: isinstance(rows[0].text, tuple) for split, rows in read.items()}
         if len(set(pairs.values())) > 1:
@@ -205,13 +217,14 @@ def preprocess_labelled(
                 _write_dictionary(work / name, tokenizer)
                 _write_texts(own, work / name / split, tokenizer)
         (work / LABELS).mkdir()
+        labelled = {split: rows for split, rows in read.items() if rows[0].labels}
         if numbers:
             scale = layout.scale if layout else 1.0
-            for split, rows in read.items():
+            for split, rows in labelled.items():
                 found = "".join(f"{_number(row) / scale!r}\n" for row in rows)
                 (work / LABELS / f"{split}.label").write_text(found, encoding="utf-8")
         else:
-            _write_classes(read, work / LABELS)
+            _write_classes(labelled, work / LABELS)
     return {split: len(rows) for split, rows in read.items()}
 
 

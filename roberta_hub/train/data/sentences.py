@@ -50,6 +50,8 @@ class GlueLayout:
     """The file's label -> ours."""
     scale: float = 1.0
     """The labels of a regression are divided by it."""
+    unlabelled: tuple[int, ...] | None = None
+    """`sentences` of the test set, which has no labels; None: the same."""
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -64,13 +66,23 @@ def _same(*names: str) -> dict[str, str]:
 GLUE_LAYOUTS = {
     "mnli": GlueLayout((8, 9), -1, names=_same("contradiction", "neutral", "entailment")),
     "qnli": GlueLayout((1, 2), 3, names=_same("not_entailment", "entailment")),
-    "qqp": GlueLayout((3, 4), 5, fields=6, names={"0": "different", "1": "duplicate"}),
+    "qqp": GlueLayout(
+        (3, 4), 5, fields=6, names={"0": "different", "1": "duplicate"}, unlabelled=(1, 2)
+    ),
     "rte": GlueLayout((1, 2), 3, names=_same("not_entailment", "entailment")),
-    "sst_2": GlueLayout((0,), 1, names={"0": "negative", "1": "positive"}),
+    "sst_2": GlueLayout((0,), 1, names={"0": "negative", "1": "positive"}, unlabelled=(1,)),
     "mrpc": GlueLayout((3, 4), 0, names={"0": "different", "1": "paraphrase"}),
-    "cola": GlueLayout((3,), 1, header=False, names={"0": "unacceptable", "1": "acceptable"}),
+    "cola": GlueLayout(
+        (3,),
+        1,
+        header=False,
+        names={"0": "unacceptable", "1": "acceptable"},
+        unlabelled=(1,),
+    ),
     "sts_b": GlueLayout((7, 8), 9, scale=5.0),
 }
+_GLUE_LABELS = {"label", "gold_label", "is_duplicate", "quality", "score"}
+"""Columns of labels in the headers of GLUE's files."""
 
 
 def read_sentences(
@@ -139,7 +151,45 @@ def _labels(value: Any, separator: str | None, where: str) -> tuple[str, ...]:
     return (label_of(value, where),)  # JSON has 1 and 1.0 and true, labels like any other
 
 
+def is_unlabelled(path: Path) -> bool:
+    """Whether a file is a test set of GLUE's, whose header names rows and no labels."""
+    for _, text in lines(path):
+        names = text.lower().split("\t")
+        return names[0] in ("index", "id") and not _GLUE_LABELS & {*names}
+    return False
+
+
+def read_unlabelled(path: Path, layout: GlueLayout) -> list[LabelledText]:
+    """Read the texts of a test set of GLUE's, which have no labels."""
+    return nonempty(list(_unlabelled(path, layout.unlabelled or layout.sentences)), path)
+
+
+def _unlabelled(path: Path, columns: tuple[int, ...]) -> Iterator[LabelledText]:
+    for line, text in lines(path):
+        if line > 1:
+            yield LabelledText(
+                _sentences(text.split("\t"), columns, f"{path}:{line}"), (), f"{path}:{line}"
+            )
+
+
+def _sentences(cells: list[str], columns: tuple[int, ...], where: str, label: int = 0) -> Text:
+    """Return the text or the pair of a row.
+
+    Raises:
+        InputError: the row is too short.
+    """
+    if len(cells) <= max(*columns, label):
+        raise InputError(f"{where}: {len(cells)} fields, the layout has more; is the format right?")
+    texts = tuple(cells[i] for i in columns)
+    return texts if len(texts) > 1 else texts[0]
+
+
 def _glue(path: Path, layout: GlueLayout) -> Iterator[LabelledText]:
+    if is_unlabelled(path):
+        raise InputError(
+            f"{path}: no labels, as GLUE's test sets have none; `roberta-hub preprocess --test` "
+            "writes their texts, and data.valid takes the development set"
+        )
     left_out = []
     for line, text in lines(path):
         if line == 1 and layout.header:
@@ -148,15 +198,12 @@ def _glue(path: Path, layout: GlueLayout) -> Iterator[LabelledText]:
         if layout.fields is not None and len(cells) != layout.fields:
             left_out.append(line)
             continue
-        if len(cells) <= max(*layout.sentences, layout.label):
-            what = f"{len(cells)} fields, the layout has more; is the format right?"
-            raise InputError(f"{where}: {what}")
+        found = _sentences(cells, layout.sentences, where, layout.label)
         label = label_of(cells[layout.label], where)
         if layout.names is not None and label not in layout.names:
             raise InputError(f"{where}: label {label[:40]!r}; there are {', '.join(layout.names)}")
-        texts = tuple(cells[i] for i in layout.sentences)
         name = layout.names[label] if layout.names else label
-        yield LabelledText(texts if len(texts) > 1 else texts[0], (name,), where)
+        yield LabelledText(found, (name,), where)
     if left_out:
         warnings.warn(
             f"{path}: left out {len(left_out)} rows that do not have {layout.fields} fields, as "

@@ -19,7 +19,7 @@ from roberta_hub.files import write_files
 from roberta_hub.hub import load_model
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.keywords import check_assigned, checked
+from roberta_hub.keywords import check_assigned, checked, names_others
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
 from roberta_hub.text.texts import Texts, as_texts
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@names_others
 class RobertaClassifier:
     """A classifier of texts, with scikit-learn's methods, that `roberta_hub.fit` makes.
 

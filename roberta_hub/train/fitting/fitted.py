@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roberta_hub.inference.classify import Prediction
+from roberta_hub.keywords import names_others
 from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.report import Report, Reported, Section
 from roberta_hub.terminal import clean
@@ -41,6 +42,7 @@ class Judged:
         return self.wanted == self.answered
 
 
+@names_others
 @dataclass(frozen=True)
 class Fitted(Reported):
     """What `fit` learnt of a table, and what the model reaches."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roberta_hub.errors import Remedy, sentence
+from roberta_hub.keywords import names_others
 from roberta_hub.measures.calibration import Bin
 from roberta_hub.measures.intervals import Interval
 from roberta_hub.rows.formats import row_count
@@ -73,6 +74,7 @@ class Recall:
         return self.found / self.count
 
 
+@names_others
 @dataclass(frozen=True)
 class Scores:
     """What a model reaches on the judged rows; `how` says how they were kept from it."""
