@@ -17,10 +17,10 @@ from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.model.known_head import heads_of
+from roberta_hub.rows.labels import label_of
 from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
 from roberta_hub.train.data.conll import TaggedWords, Wanted, is_conll
-from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.data.questions import COLUMNS as QUESTION_COLUMNS
 from roberta_hub.train.fitting.span_layouts import TAGS, TOKENS, SpanTable, items_of, span_table
 

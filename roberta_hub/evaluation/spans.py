@@ -10,15 +10,16 @@ from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.labels import OF_LABELS, label_groups
 from roberta_hub.evaluation.records import Evaluation
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows
+from roberta_hub.evaluation.tasks import Asked, at_rows
 from roberta_hub.inference.tag import OUTSIDE, entities, tag_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.counts import count_labels, f1s, precision_recall_f1
 from roberta_hub.measures.intervals import bootstrap_interval
+from roberta_hub.rows.left_out import NO_TEXT, LeftOut
 from roberta_hub.train.data.conll import TaggedWords, Wanted, read_conll, text_of
 from roberta_hub.train.data.roles import nonempty
 from roberta_hub.train.fitting.span_layouts import SpanTable
-from roberta_hub.train.fitting.spans import Unlearnt, checked
+from roberta_hub.train.fitting.spans import checked
 
 Found = set[tuple[str, int, int]]
 """(label, first word, last word) of the spans of a sentence; of a text the label, and its start and
@@ -99,22 +100,20 @@ def marked_spans(asked: Asked, source: SpanTable) -> Evaluation:
     """
     asked.takes("spans", "text", "label", "labels", "head")
     roberta, head, known = _head(asked)
-    left = Unlearnt()
+    left = LeftOut()
     rows = checked(source.read(), left)
-    missing = left.rows.pop("no text", [])
-    for reason, ((where, exactly), *_) in left.rows.items():
-        raise InputError(f"{reason} {exactly}".rstrip(), place=where)
-    counted = LeftOut()
-    for _ in missing:
-        counted.add("text")
-    counted.check(rows, source.name)
+    for reason, count in left.reasons.items():
+        if reason != NO_TEXT:
+            where, exactly = count.first[0]
+            raise InputError(f"{reason} {exactly}".rstrip(), place=where)
+    left.check(rows, source.name)
     wanted = [{(asked.labels.get(la, la), start, end) for start, end, la in r.spans} for r in rows]
     _check_known(wanted, known, head, source.name)
     with at_rows([row.where for row in rows]):
         found = roberta.tag([row.text for row in rows], head, **asked.options)
     given = [{(span.label, span.start, span.end) for span in own} for own in found]
     how = f"head {head}, by places in characters"
-    notes = (*counted.notes(), *asked.known([row.text for row in rows]))
+    notes = (*left.counted(), *asked.known([row.text for row in rows]))
     return _measured(asked, source.name, how, source.layout, wanted, given, notes)
 
 

@@ -11,19 +11,20 @@ import pytest
 from learning import parquet
 
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.train.data.tagged_words import read_words
 from roberta_hub.train.fitting.span_layouts import span_table
-from roberta_hub.train.fitting.spans import Annotated, Unlearnt, checked
+from roberta_hub.train.fitting.spans import Annotated, checked
 
 TEXT = "Ada Lovelace lived in London."
 SPANS = [(0, 12, "PER"), (22, 28, "LOC")]
 NONE = "It rained."
 
 
-def read(table: Any, **given: Any) -> tuple[list[Annotated], Unlearnt]:
+def read(table: Any, **given: Any) -> tuple[list[Annotated], LeftOut]:
     found = span_table(table, **given)
     assert found is not None
-    left = Unlearnt()
+    left = LeftOut()
     return checked(found.read(), left), left
 
 

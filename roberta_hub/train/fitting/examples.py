@@ -19,9 +19,20 @@ from roberta_hub.rows.columns import (
     is_headless,
     shell_list,
 )
-from roberta_hub.rows.formats import Missing, TextCounts, row_count
+from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.labels import (
+    LabelledRow,
+    class_of,
+    is_nan_word,
+    is_unlabelled,
+    labelled_rows,
+    labels_in,
+    parse_cell,
+    separator_of,
+)
+from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, is_blank, number_in, to_python
+from roberta_hub.rows.values import is_blank, number_in
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import group_alike, missing_note, mistyped_notes
@@ -29,22 +40,12 @@ from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.multi_label import (
     about_dicts,
     check_vectors,
-    flags_in,
     holds_texts_of_lists,
-    label_name,
-    labels_in,
     likely_separator,
-    parse_cell,
-    separator_of,
     separator_words,
 )
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
-from roberta_hub.train.fitting.split import (
-    drop_held_out,
-    group_duplicates,
-    short_place,
-    split,
-)
+from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 from roberta_hub.train.limits import MAX_SEED
 
 FIT_TASKS = ("classification", "regression", "multi_label")
@@ -287,10 +288,6 @@ def held_out_share(valid: Any) -> float | None:
     return None
 
 
-Usable = tuple[Row, Text, Any]
-"""(row, its text or pair, the value of its label; a dict where columns are a label each)."""
-
-
 @dataclass(frozen=True)
 class _Reading:
     """How the cells of labels are read, the same in both tables."""
@@ -307,44 +304,16 @@ class _Reading:
 
 def _with_texts(
     table: Table, columns: Sequence[str], labels: Sequence[str], notes: list[str]
-) -> list[Usable]:
+) -> list[LabelledRow]:
     """Read the rows that have a text; note those that have none."""
-    found: list[Usable] = []
-    without: list[str] = []
-    counts = TextCounts()
-    for row in table.rows():
-        text = row.texts_of(columns)
-        if isinstance(text, Missing) or (not isinstance(text, Fault) and _is_blank(text)):
-            without.append(row.where)
-            continue
-        if isinstance(text, Fault):
-            raise row.error(text.why, _NAME_THE_COLUMN)
-        counts.add(text, short_place(row.where))
-        several = len(labels) > 1
-        value = flags_in(row, labels) if several else to_python(row.values.get(labels[0]))
-        found.append((row, text, value))
-    notes += _left_out("text", without)
-    notes += filter(None, [counts.words_note()])
+    left = LeftOut(blank=True)
+    found = list(labelled_rows(table, columns, labels, left))
+    notes += left.sentences(short=True)
     return found
 
 
-_NAME_THE_COLUMN = Remedy(
-    "text=... names the column of the texts", "--text names the column of the texts"
-)
-
-
-def _is_blank(text: Text) -> bool:
-    return not any(part.strip() for part in ([text] if isinstance(text, str) else text))
-
-
-def _left_out(what: str, places: Sequence[str]) -> list[str]:
-    if not places:
-        return []
-    return [f"{row_count(len(places))} without a {what} left out, first {short_place(places[0])}"]
-
-
 def _reading(
-    rows: Sequence[Usable],
+    rows: Sequence[LabelledRow],
     label: str,
     labels: Sequence[str],
     task: str | None,
@@ -367,7 +336,7 @@ def _reading(
     values = [parse_cell(value, None, texts) for value in values]
     if any(isinstance(value, (list, Mapping)) for value in values):
         return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
-    numbers = [value for value in values if not _is_nan(value)]
+    numbers = [value for value in values if not is_nan_word(value)]
     nan = task is None and 0 < len(numbers) < len(values) and None not in map(number_in, numbers)
     task = task or find_task(numbers if nan else values)
     if task != "regression" and (likely := likely_separator(values)):
@@ -375,27 +344,22 @@ def _reading(
     return _Reading(task, None, texts, empty=task == "multi_label", nan=nan)
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().casefold() == "nan"
-
-
-def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) -> list[Usable]:
+def _with_labels(
+    rows: Sequence[LabelledRow], reading: _Reading, notes: list[str]
+) -> list[LabelledRow]:
     """Leave out the rows without a label, and open the lists in the others; note both."""
-    found: list[Usable] = []
-    without, empty = [], []
+    found: list[LabelledRow] = []
+    left, empty = LeftOut(), []
     for row, text, value in rows:
-        missing = is_blank(value) or (
-            isinstance(value, Mapping) and all(map(is_blank, value.values()))
-        )
-        missing = (missing and value != {}) or (reading.nan and _is_nan(value))
+        missing = is_unlabelled(value) or (reading.nan and is_nan_word(value))
         if missing and reading.empty and value is not None:
             empty.append(row.where)
             found.append((row, text, []))
         elif missing:
-            without.append(row.where)
+            left.add(NO_LABEL, row.where)
         else:
             found.append((row, text, parse_cell(value, reading.separator, reading.texts)))
-    notes += _left_out("label", without)
+    notes += left.sentences(short=True)
     if empty:
         notes.append(
             f"{row_count(len(empty))} with an empty cell are learnt as texts without a label, "
@@ -404,7 +368,9 @@ def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) ->
     return found
 
 
-def _check_rows(table: Table, rows: Sequence[Usable], columns: Sequence[str], label: str) -> None:
+def _check_rows(
+    table: Table, rows: Sequence[LabelledRow], columns: Sequence[str], label: str
+) -> None:
     if not rows:
         raise InputError(
             f"{table.name}: no row has both a text ({', '.join(columns)}) and a label ({label}). "
@@ -458,11 +424,11 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Labelle
     if isinstance(value, (list, Mapping)):
         what = "list" if isinstance(value, list) else "dict"
         raise InputError(f"{row.where}: {label} is a {what}; task multi_label learns those")
-    return LabelledText(text, (label_name(value, row.where),), row.where)
+    return LabelledText(text, (class_of(value, row.where),), row.where)
 
 
 def _check(
-    name: str, found: Sequence[LabelledText], rows: Sequence[Usable], task: str, label: str
+    name: str, found: Sequence[LabelledText], rows: Sequence[LabelledRow], task: str, label: str
 ) -> None:
     """Refuse labels that nothing can be learnt from."""
     different = {example.labels for example in found}

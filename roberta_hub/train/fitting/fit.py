@@ -15,6 +15,7 @@ from roberta_hub.errors import InputError, Remedy
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.rows.left_out import short_place
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
 from roberta_hub.text.learnt import digest
@@ -27,7 +28,6 @@ from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_A
 from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
-from roberta_hub.train.fitting.split import short_place
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
     judged_kind,

@@ -22,6 +22,7 @@ from roberta_hub.extras import install
 from roberta_hub.inference.tag import OUTSIDE, entities
 from roberta_hub.rows.arrow import import_arrow
 from roberta_hub.rows.columns import LABEL_COLUMNS, TEXT_COLUMNS, find_columns
+from roberta_hub.rows.labels import label_of
 from roberta_hub.rows.lines import decoded, document, lines, raw_lines
 from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
 from roberta_hub.rows.values import Fault, is_blank
@@ -35,7 +36,6 @@ from roberta_hub.train.data.conll import (
     text_of,
     tidy_tags,
 )
-from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.spans import Marked, is_near_span, is_span
 
 SPANS = ("spans", "entities", "ents")

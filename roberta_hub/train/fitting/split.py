@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from roberta_hub.errors import InputError
 from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.left_out import short_place
 from roberta_hub.text.learnt import folded, text_key
 from roberta_hub.train.data.sentences import LabelledText
 
@@ -198,8 +198,3 @@ def drop_held_out(
             f"not learnt; first {first}"
         )
     return train
-
-
-def short_place(where: str) -> str:
-    """Shorten a place for a note to the file's own name."""
-    return os.path.basename(where)

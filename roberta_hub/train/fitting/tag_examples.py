@@ -10,6 +10,7 @@ from typing import Any
 
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.tag import OUTSIDE, split_words
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.settings import WordRule
 from roberta_hub.terminal import clean
 from roberta_hub.train.data.labels import group_alike, mistyped_notes
@@ -21,7 +22,7 @@ from roberta_hub.train.fitting.examples import (
     wrap_note,
 )
 from roberta_hub.train.fitting.span_layouts import TAKES, SpanTable, span_table
-from roberta_hub.train.fitting.spans import Annotated, Unlearnt, checked
+from roberta_hub.train.fitting.spans import Annotated, checked
 from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 
 TAGGING = "tagging"
@@ -141,7 +142,7 @@ def read_tag_examples(
                 remedy=Remedy("label=... names their column", "--label names their column"),
             )
         return None
-    left = Unlearnt()
+    left = LeftOut()
     found = _usable(source, left)
     notes = left.notes()
     share = held_out_share(valid)
@@ -153,7 +154,7 @@ def read_tag_examples(
         other = span_table(valid, text, label, header=header)
         if other is None:
             raise InputError(f"valid holds no spans; {TAKES}")
-        more = Unlearnt()
+        more = LeftOut()
         held_out = _usable(other, more)
         notes += more.notes()
         train = _without(found, held_out, other.name, notes)
@@ -177,7 +178,7 @@ def _lone(value: Any) -> Any:
     return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
-def _usable(source: SpanTable, left: Unlearnt) -> list[Annotated]:
+def _usable(source: SpanTable, left: LeftOut) -> list[Annotated]:
     """Keep the rows whose spans begin and end between parts of the text."""
     found = []
     for row in checked(source.read(), left):
