@@ -109,7 +109,7 @@ def compare(
     for name, model in zip(names, models, strict=True):
         check_weights(model.model, name)
     _refuse_words(table)
-    source = table_of(table, header=header)
+    source = table_of(table, header=header).kept()
     columns = _columns(source, text, label, by)
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):

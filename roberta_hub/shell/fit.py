@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -153,12 +152,9 @@ def fit(
     """
     from roberta_hub.terminal import clean
     from roberta_hub.train.fitting.doubtful import doubtful_lines
-    from roberta_hub.train.fitting.examples import read_examples
-    from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
+    from roberta_hub.train.fitting.fit import prepare, read_labelled
     from roberta_hub.train.fitting.learning_options import LearningOptions
-    from roberta_hub.train.fitting.model_folder import check_output
-    from roberta_hub.train.fitting.tag_examples import read_tag_examples
-    from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
+    from roberta_hub.train.fitting.model_folder import check_output, check_same_table
     from roberta_hub.train.reports import duration, fitting, on_stderr, updates
 
     def say(summary: str) -> None:
@@ -178,27 +174,20 @@ def fit(
     )
     named, output = output is not None, output or MINE
     folder = check_output(output)
-    given: dict[str, Any] = {
-        "text": text or None,
-        "label": label or None,
-        "valid": valid,
-        "task": task,
-        "seed": seed,
-        "separator": separator,
-        "header": header,
-    }
-    ready: ReadyClassifier | ReadyTagger
-    if (spans := read_tag_examples(table, **given)) is not None:
-        say(spans.summary())
-        _check_folder(folder, named, spans)
-        ready = prepare_tagger(spans, model=model, output=output, options=options)
-        following = f"roberta-hub tag -m {shlex.quote(output)} 'Your text.'"
-    else:
-        found = read_examples(table, **given)
-        say(found.summary())
-        _check_folder(folder, named, found)
-        ready = prepare_classifier(found, model=model, output=output, options=options)
-        following = _next(output, pair=len(found.columns) == 2)
+    found = read_labelled(
+        table,
+        text=text or None,
+        label=label or None,
+        valid=valid,
+        task=task,
+        seed=seed,
+        separator=separator,
+        header=header,
+    )
+    say(found.summary())
+    if not named:  # another table's model stays
+        check_same_table(folder, [row.text for row in (*found.train, *found.valid)])
+    ready = prepare(found, model, output, options)
     say(ready.summary())
     try:
         with on_stderr(fitting, updates):
@@ -213,21 +202,15 @@ def fit(
     if fitted.doubtful:
         say("\n".join([*doubtful_lines(fitted.doubtful), ""]))
     say(f"The model is in {output}, with a README.md. Next:")
-    say(f"  {following}")
+    say(f"  {_next(output, found)}")
     return 0
 
 
-def _check_folder(folder: Path, named: bool, examples: Examples | TagExamples) -> None:
-    """Leave another table's model where it is, unless its folder is named."""
-    from roberta_hub.train.fitting.model_folder import check_same_table
-
-    if not named:
-        check_same_table(folder, [row.text for row in (*examples.train, *examples.valid)])
-
-
-def _next(output: str, *, pair: bool) -> str:
+def _next(output: str, examples: Examples | TagExamples) -> str:
     """Write the line to type next."""
     model = f"-m {shlex.quote(output)}"
-    if pair:
+    if examples.task == "tagging":
+        return f"roberta-hub tag {model} 'Your text.'"
+    if isinstance(examples.train[0].text, tuple):
         return f"roberta-hub classify {model} --pair 'A text.' 'Another text.'"
     return f"printf 'Your text.\\n' | roberta-hub classify {model}"

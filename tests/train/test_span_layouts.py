@@ -451,3 +451,10 @@ def test_a_column_of_what_is_nearly_a_span_is_named(column: str, value: Any) -> 
     rows = [{"text": f"{TEXT} {i}", column: value} for i in range(9)]
     with pytest.raises(InputError, match=rf"^table:1: {column} holds .* which is no span; write"):
         span_table(rows)
+
+
+def test_a_row_with_more_words_than_tags_costs_no_other_row() -> None:
+    rows = [{"tokens": ["in", "Rome"], "ner_tags": ["O", "B-LOC"]} for _ in range(3)]
+    found, left = read([*rows, {"tokens": ["in", "Bonn"], "ner_tags": ["O"]}])
+    assert [row.spans for row in found] == [((3, 7, "LOC"),)] * 3
+    assert left.notes() == ["1 row not learnt, not as many tags as words: table:4"]

@@ -159,6 +159,7 @@ def read_examples(
     seed: int = 1,
     separator: Any = None,
     header: bool = True,
+    source: Table | None = None,
 ) -> Examples:
     """Read a table of texts and labels, and hold some rows out.
 
@@ -180,6 +181,7 @@ def read_examples(
         separator: between the labels in a cell of text, of which an empty one then is none; None: a
             text is one label.
         header: whether the first row of a CSV or TSV names the columns; else they are "1", "2", ...
+        source: the table where it is open, its first rows kept; None: it is opened.
 
     Raises:
         RobertaHubError: a table, a column or a row that cannot be used.
@@ -187,7 +189,7 @@ def read_examples(
     one_of("task", task, (None, *FIT_TASKS, "tagging"))  # whose tables are read before
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
     share, separator = held_out_share(valid), separator_of(separator)
-    source = table_of(table, header=header)
+    source = source or table_of(table, header=header).kept()
     columns, labels = find_columns(source, text, label)
     name = _in_a_row(labels)
     notes: list[str] = []
@@ -216,9 +218,7 @@ def read_examples(
         words = "held out; scores are cross-validated"
     elif share is not None:
         train, held_out = split(found, groups, share, seed, task)
-        words = f"held out ({share:.3g} of each class, seed {seed})"
-        if task != "classification":
-            words = f"held out ({share:.3g} of the rows, seed {seed})"
+        words = share_words(share, seed, task)
     else:
         other = table_of(valid, "valid", header=header or _path(valid) is None)
         for column in (*columns, *labels):
@@ -270,6 +270,12 @@ def _other_columns(source: Table, columns: Sequence[str]) -> list[str]:
 
 def _path(table: Any) -> str | None:
     return os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
+
+
+def share_words(share: float, seed: int, task: str) -> str:
+    """Say how rows were held out."""
+    of = "each class" if task == "classification" else "the rows"
+    return f"held out ({share:.3g} of {of}, seed {seed})"
 
 
 def held_out_share(valid: Any) -> float | None:

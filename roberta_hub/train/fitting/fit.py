@@ -28,6 +28,7 @@ from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_A
 from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
+from roberta_hub.train.fitting.span_layouts import SpanTable
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
     judged_kind,
@@ -35,7 +36,7 @@ from roberta_hub.train.fitting.starting_model import (
     load_to_train,
     memory_note,
 )
-from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
+from roberta_hub.train.fitting.tag_examples import TagExamples, find_spans, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
 
@@ -134,26 +135,45 @@ def fit(
         seed=seed,
     )
     directory = None if output is None else check_output(output)
-    given: dict[str, Any] = {
-        "text": text,
-        "label": label,
-        "valid": valid,
-        "task": task,
-        "seed": options.seed,
-        "separator": separator,
-        "header": header,
-    }
-    ready: ReadyClassifier | ReadyTagger
-    examples: Examples | TagExamples
-    if (spans := read_tag_examples(table, **given)) is not None:
-        ready = prepare_tagger(spans, model=model, output=directory, options=options)
-        examples = spans
-    else:
-        examples = read_examples(table, **given)
-        ready = prepare_classifier(examples, model=model, output=directory, options=options)
+    examples = read_labelled(
+        table,
+        text=text,
+        label=label,
+        valid=valid,
+        task=task,
+        seed=options.seed,
+        separator=separator,
+        header=header,
+    )
+    ready = prepare(examples, model, directory, options)
     for note in (*examples.notes, *ready.notes):
         warnings.warn(clean(f"{examples.source}: {note}"), stacklevel=3)
     return ready.train(progress)
+
+
+def read_labelled(
+    table: Any, *, text: Any, label: Any, task: Any, separator: Any, header: bool, **more: Any
+) -> Examples | TagExamples:
+    """Read a table to learn from: texts with spans where it holds them, else texts with labels."""
+    given = {"text": text, "label": label, "task": task, "separator": separator, "header": header}
+    source = find_spans(table, **given)
+    if isinstance(source, SpanTable):
+        found = read_tag_examples(table, **given, **more, source=source)
+        assert found is not None
+        return found
+    return read_examples(table, **given, **more, source=source)
+
+
+def prepare(
+    examples: Examples | TagExamples,
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None,
+    options: LearningOptions,
+) -> ReadyClassifier | ReadyTagger:
+    """Load the model, and choose how it learns the examples; see `prepare_classifier`."""
+    if isinstance(examples, TagExamples):
+        return prepare_tagger(examples, model=model, output=output, options=options)
+    return prepare_classifier(examples, model=model, output=output, options=options)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ class Annotated:
     where: str
     """File and line, for messages."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of its spans, each once and sorted."""
+        return tuple(sorted({label for _, _, label in self.spans}))
+
 
 def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
     """Keep the rows whose text and spans can be used; a row without spans is one of none.
