@@ -18,6 +18,7 @@ from roberta_hub.arguments import one_of, path_text, short_repr
 from roberta_hub.config import Inputs
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.evaluation.comparison import Changed, Comparison, Slice, Verb
+from roberta_hub.evaluation.labels import Columns
 from roberta_hub.evaluation.tasks import check_finite, known_note
 from roberta_hub.hub import load_model
 from roberta_hub.inference.batching import deduplicate
@@ -110,13 +111,14 @@ def compare(
         check_weights(model.model, name)
     _refuse_words(table)
     source = table_of(table, header=header).kept()
-    columns = _columns(source, text, label, by)
+    slices = [by] if isinstance(by, str) else list_of(by, "by")
+    columns = _columns(source, text, label, slices)
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):
-        return _by_vectors(names, models, _read(source, columns, None), truncate)
+        return _by_vectors(names, models, _read(source, columns, slices, None), truncate)
     inputs: Inputs = "pair" if len(columns.texts) > 1 else "one"
     heads = [_head(name, model, head, inputs) for name, model in zip(names, models, strict=True)]
-    rows = _read(source, columns, _known(models, heads, columns))
+    rows = _read(source, columns, slices, _known(models, heads, columns))
     return _by_labels(names, models, heads, rows, truncate)
 
 
@@ -158,26 +160,18 @@ class _Rows:
     """What was left out."""
 
 
-@dataclass(frozen=True)
-class _Columns:
-    texts: tuple[str, ...]
-    labels: tuple[str, ...]
-    """Of the right ones; empty: the table has none."""
-    slices: list[str]
-
-
-def _columns(table: Table, text: Any, label: Any, by: str | Sequence[str]) -> _Columns:
-    slices = [by] if isinstance(by, str) else list_of(by, "by")
+def _columns(table: Table, text: Any, label: Any, slices: Sequence[str]) -> Columns:
+    """Find the columns of texts and of right labels, of which a table may have none."""
     for column in slices:
         table.check(column)
     label = _label_column(table, slices) if label is None else label
     if label is None:
-        return _Columns(given_texts(table, text) or find_texts(table, slices), (), slices)
-    return _Columns(*find_columns(table, text, label), slices)
+        return Columns(given_texts(table, text) or find_texts(table, slices), ())
+    return Columns(*find_columns(table, text, label))
 
 
 def _known(
-    models: Sequence[RobertaHubInterface], heads: Sequence[str], columns: _Columns
+    models: Sequence[RobertaHubInterface], heads: Sequence[str], columns: Columns
 ) -> KnownLabels:
     """Tell which labels both models' heads have, and whether one of them gives a text several."""
     both = list(zip(models, heads, strict=True))
@@ -186,32 +180,32 @@ def _known(
     return KnownLabels(labels, several or len(columns.labels) > 1)
 
 
-def _read(table: Table, columns: _Columns, known: KnownLabels | None) -> _Rows:
+def _read(table: Table, columns: Columns, by: Sequence[str], known: KnownLabels | None) -> _Rows:
     """Read the rows as `evaluate` does; without `known` no labels are asked for."""
     texts: list[Text] = []
     where: list[str] = []
     labels: list[set[str]] = []
     slices: dict[str, list[int]] = {}
     left = LeftOut()
-    if known is not None and columns.labels:
+    known = known if columns.labels else None
+    if known is not None:
         rows = known.rows(table, columns.texts, columns.labels, left)
     else:
         rows = labelled_rows(table, columns.texts, (), left)
     for row, text, own in rows:
-        if known is not None and own is not None:
+        if known is not None:
             if odd := [name for name in own if name not in known.names]:
                 raise InputError(
                     f"{table.name} has the label {short_repr(odd[0])}, which neither model knows; "
                     f"they have {', '.join(sorted(known.names))[:300]}"
                 )
             labels.append({*own})
-        for column in columns.slices:
+        for column in by:
             slices.setdefault(f"{column} = {row.values.get(column)}", []).append(len(texts))
         texts.append(text)
         where.append(row.where)
     left.check(texts, table.name)
-    judged = labels if known is not None and columns.labels else None
-    return _Rows(table.name, texts, where, judged, slices, left.counted())
+    return _Rows(table.name, texts, where, labels if known else None, slices, left.counted())
 
 
 def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:

@@ -18,10 +18,12 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.rows.formats import FRAME
+from roberta_hub.rows.labels import class_of, is_nan_word
 from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
+from roberta_hub.rows.values import is_blank, number_in, to_python
 from roberta_hub.train.data.questions import COLUMNS as QUESTION_COLUMNS
-from roberta_hub.train.fitting.span_layouts import SpanTable, open_source, span_table
+from roberta_hub.train.fitting.span_layouts import SpanTable, lone, open_source, span_table
 
 SHAPES = (
     "a table of texts with labels, or of pairs with scores (CSV, TSV, JSONL, Parquet); a BEIR "
@@ -177,18 +179,13 @@ def _is_document(path: Path) -> bool:
 
 def _open(asked: Asked, source: Any) -> SpanTable | Table | None:
     """Open what may hold spans; None: the named columns hold something else, or it is no table."""
-    text, label = (_lone(named) for named in (asked.text, asked.label))
+    text, label = lone(asked.text), lone(asked.label)
     if not all(name is None or isinstance(name, str) for name in (text, label)):
         return None  # a pair of texts, or several columns of labels
     if isinstance(source, Table):
         named = "table" if source.format is FRAME else source.name  # in memory, as `fit` calls it
         return span_table(replace(source, name=named), text, label)
     return open_source(source, text, label, header=asked.header)
-
-
-def _lone(value: Any) -> Any:
-    """The only item of a list of one, as a shell gives it."""
-    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
 def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
@@ -243,7 +240,10 @@ def _are_scores(asked: Asked, table: Table, found: labels.Columns) -> bool:
     """Tell whether the right answers are numbers of pairs, and no names of a head's classes."""
     if len(found.texts) != 2 or len(found.labels) != 1 or asked.head is not None:
         return False
-    numbers, seen = scores.all_numbers(table, found.labels[0])
+    values = [to_python(row.values.get(found.labels[0])) for row in table.rows()]
+    values = [value for value in values if not (is_blank(value) or is_nan_word(value))]
+    if not values or any(number_in(value) is None for value in values):
+        return False
     heads = heads_of(asked.roberta.model)
     known = [{*asked.roberta.head_labels(name)} | {*asked.labels} for name in heads]
-    return numbers and not any(seen <= own for own in known)
+    return not any(all(class_of(v, table.name, own) in own for v in values) for own in known)

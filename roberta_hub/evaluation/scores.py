@@ -14,7 +14,7 @@ from roberta_hub.model.known_head import known_head
 from roberta_hub.rows.labels import is_nan_word, labelled_rows
 from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table
-from roberta_hub.rows.values import is_blank, number_in, to_python
+from roberta_hub.rows.values import is_blank, number_in
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
 
@@ -114,23 +114,3 @@ def pair_similarities(asked: Asked, pairs: Sequence[Text]) -> list[float]:
         rows = slice(start, start + _CHUNK)
         found += similarities(one[rows], other[rows], kind).diagonal().tolist()
     return found
-
-
-def all_numbers(table: Table, column: str) -> tuple[bool, set[str]]:
-    """Tell whether a column holds numbers alone, and which labels its values would be.
-
-    Args:
-        table: of the task.
-        column: of the right answers.
-    """
-    seen: set[str] = set()
-    numbers = True
-    for row in table.rows():
-        value = to_python(row.values.get(column))
-        if is_blank(value):
-            continue
-        if number_in(value) is None:
-            return False, seen
-        whole = isinstance(value, float) and value.is_integer()
-        seen.add(str(int(value) if whole else value).strip())
-    return numbers and bool(seen), seen

@@ -126,13 +126,7 @@ class Examples:
             f"labels: {clean(self.label)}",
             f"task: {self.task.replace('_', '-')}{self._spread()}",
         ]
-        counts = self.counts().most_common() if self.task != "regression" else []
-        width = max((len(name) for name, _ in counts[:SUMMARY_CLASSES]), default=0)
-        for name, count in counts[:SUMMARY_CLASSES]:
-            bar = "█" * max(1, round(24 * count / counts[0][1]))
-            lines.append(f"  {clean(name[:40]):<{min(width, 40)}} {count:>8,}  {bar}")
-        if len(counts) > SUMMARY_CLASSES:
-            lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
+        lines += [] if self.task == "regression" else count_bars(self.counts())
         lines += [wrap_note(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
@@ -142,6 +136,19 @@ class Examples:
             return f", {len(self.counts())} {'labels' if self.task == 'multi_label' else 'classes'}"
         values = [float(e.labels[0]) for e in (*self.train, *self.valid)]
         return f", numbers from {min(values):g} to {max(values):g}"
+
+
+def count_bars(counts: Counter[str]) -> list[str]:
+    """Draw a line for each label: its rows or spans, and a bar; the most frequent first."""
+    ordered = counts.most_common()
+    shown = ordered[:SUMMARY_CLASSES]
+    width = min(max((len(name) for name, _ in shown), default=0), 40)
+    lines = [
+        f"  {clean(name[:40]):<{width}} {n:>8,}  {'█' * max(1, round(24 * n / ordered[0][1]))}"
+        for name, n in shown
+    ]
+    more = len(ordered) - len(shown)
+    return [*lines, f"  and {more} more"] if more else lines
 
 
 def wrap_note(note: str) -> str:

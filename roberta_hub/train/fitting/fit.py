@@ -16,6 +16,7 @@ from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.rows.left_out import short_place
+from roberta_hub.rows.tables import Table
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
 from roberta_hub.text.learnt import digest
@@ -28,7 +29,6 @@ from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_A
 from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
-from roberta_hub.train.fitting.span_layouts import SpanTable
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
     judged_kind,
@@ -151,17 +151,18 @@ def fit(
     return ready.train(progress)
 
 
-def read_labelled(
-    table: Any, *, text: Any, label: Any, task: Any, separator: Any, header: bool, **more: Any
-) -> Examples | TagExamples:
-    """Read a table to learn from: texts with spans where it holds them, else texts with labels."""
-    given = {"text": text, "label": label, "task": task, "separator": separator, "header": header}
-    source = find_spans(table, **given)
-    if isinstance(source, SpanTable):
-        found = read_tag_examples(table, **given, **more, source=source)
-        assert found is not None
+def read_labelled(table: Any, **given: Any) -> Examples | TagExamples:
+    """Read a table to learn from: texts with spans where it holds them, else texts with labels.
+
+    Args:
+        table: see `read_examples`.
+        **given: all of its options.
+    """
+    asked = (given[name] for name in ("text", "label", "task", "separator"))
+    source = find_spans(table, *asked, header=given["header"])
+    if (found := read_tag_examples(table, **given, source=source)) is not None:
         return found
-    return read_examples(table, **given, **more, source=source)
+    return read_examples(table, **given, source=source if isinstance(source, Table) else None)
 
 
 def prepare(

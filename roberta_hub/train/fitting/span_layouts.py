@@ -121,6 +121,11 @@ def open_source(
     return table_of(table).kept()
 
 
+def lone(value: Any) -> Any:
+    """Return the only name of a list of one, as a shell gives it."""
+    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+
+
 # ---- files ----
 
 
@@ -200,17 +205,18 @@ def _docbin(path: Path) -> SpanTable:
 
 
 def _of_table(table: Table, text: Any, label: str | None) -> SpanTable | None:
-    rows = [row.values for row in islice(_sound(table), _LOOK)]
     if label is not None and label not in table.columns:
         return None
+    first = list(islice(_sound(table), _LOOK))
+    rows = [row.values for row in first]
     if label in (None, "annotations") and any(map(_is_task, rows)):
         return SpanTable(table.name, "Label Studio's tasks", lambda: _label_studio(table))
     if (found := _token_columns(rows, text, label)) is not None:
-        return _of_lists(table, *found)
+        return _of_lists(table, first, *found)
     if (words := _word_columns(table, rows, text, label)) is not None:
-        return _of_words(table, *words)
+        return _of_words(table, rows, *words)
     if (column := _span_column(table, rows, label)) is None:
-        _refuse_near_spans(table, label)
+        _refuse_near_spans(table.columns, first, label)
         return None
     (texts, *more), _ = find_columns(table, text, column)
     if more:
@@ -267,10 +273,10 @@ def _all_spans(lists: Iterable[Any], *, labelled: bool = False, named: bool = Fa
     return enough and (labelled or like > 0)
 
 
-def _refuse_near_spans(table: Table, label: str | None) -> None:
+def _refuse_near_spans(columns: Sequence[str], rows: Sequence[Row], label: str | None) -> None:
     """Refuse a column of what is meant for spans, and is none."""
-    named = [c for c in table.columns if c.casefold() in (*SPANS, *LABEL_COLUMNS)]
-    for row in islice(_sound(table), _LOOK):
+    named = [c for c in columns if c.casefold() in (*SPANS, *LABEL_COLUMNS)]
+    for row in rows:
         held = {column: row.values.get(column) for column in ([label] if label else named)}
         lists = {
             column: [value] if isinstance(value, Mapping) else items_of(value)
@@ -462,7 +468,7 @@ def _token_columns(
     return None
 
 
-def _of_lists(table: Table, words: str, tags: str) -> SpanTable:
+def _of_lists(table: Table, first: Sequence[Row], words: str, tags: str) -> SpanTable:
     names = table.classes.get(tags)
 
     def both(row: Row) -> tuple[list[Any], list[Any]] | None:
@@ -493,7 +499,7 @@ def _of_lists(table: Table, words: str, tags: str) -> SpanTable:
         return found
 
     def read() -> Iterator[Marked]:
-        seen = ((row, both(row)) for row in islice(_sound(table), _LOOK))
+        seen = ((row, both(row)) for row in first)
         joined = is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
         for row in table.rows():
             found = both(row)
@@ -530,8 +536,9 @@ def _word_columns(
     return None
 
 
-def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> SpanTable:
-    rows = [row.values for row in islice(_sound(table), _LOOK)]
+def _of_words(
+    table: Table, rows: Sequence[Mapping[str, Any]], words: str, tags: str, sentence: str | None
+) -> SpanTable:
     if sentence is None and not any(is_blank(row.get(words)) for row in rows):
         raise InputError(
             f"{table.name}: no column says which sentence a word is in; call it "

@@ -16,12 +16,12 @@ from roberta_hub.terminal import clean
 from roberta_hub.train.data.labels import group_alike, mistyped_notes
 from roberta_hub.train.fitting.examples import (
     FEW_TRAINING_ROWS,
-    SUMMARY_CLASSES,
+    count_bars,
     held_out_share,
     share_words,
     wrap_note,
 )
-from roberta_hub.train.fitting.span_layouts import TAKES, SpanTable, open_source, span_table
+from roberta_hub.train.fitting.span_layouts import TAKES, SpanTable, lone, open_source, span_table
 from roberta_hub.train.fitting.spans import Annotated, checked
 from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 
@@ -71,19 +71,14 @@ class TagExamples:
     def summary(self) -> str:
         """Write what is to be learnt for a terminal: rows, spans by label, what is odd."""
         rows = len(self.train) + len(self.valid)
-        counts = self.counts().most_common()
+        counts = self.counts()
         lines = [
             f"{clean(self.source)}: {rows:,} {'text' if rows == 1 else 'texts'}, "
             f"{clean(self.layout)}",
             f"task: {TAGGING}, {len(counts)} label{'' if len(counts) == 1 else 's'}, "
-            f"{sum(count for _, count in counts):,} spans",
+            f"{counts.total():,} spans",
+            *count_bars(counts),
         ]
-        width = min(max(len(name) for name, _ in counts[:SUMMARY_CLASSES]), 40)
-        for name, count in counts[:SUMMARY_CLASSES]:
-            bar = "█" * max(1, round(24 * count / counts[0][1]))
-            lines.append(f"  {clean(name[:40]):<{width}} {count:>8,}  {bar}")
-        if len(counts) > SUMMARY_CLASSES:
-            lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
         lines += [wrap_note(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
@@ -99,7 +94,7 @@ def read_tag_examples(
     seed: int = 1,
     separator: str | None = None,
     header: bool = True,
-    source: SpanTable | None = None,
+    source: SpanTable | Table | None = None,
 ) -> TagExamples | None:
     """Read a table of texts with spans, and hold some rows out; None: it is no such table.
 
@@ -129,7 +124,7 @@ def read_tag_examples(
     opened = source or find_spans(table, text, label, task, separator, header=header)
     if not isinstance(opened, SpanTable):
         return None
-    text, label = _lone(text), _lone(label)
+    text, label = lone(text), lone(label)
     left = LeftOut()
     found = _usable(opened, left)
     notes = left.notes()
@@ -177,7 +172,7 @@ def find_spans(
     Raises:
         RobertaHubError: a file that cannot be read; with `task="tagging"` also one without spans.
     """
-    text, label = _lone(text), _lone(label)
+    text, label = lone(text), lone(label)
     if task not in (None, TAGGING) or not isinstance(label, (str, type(None))):
         return None
     opened = open_source(table, text, label, header=header)
@@ -194,11 +189,6 @@ def find_spans(
             remedy=Remedy("label=... names their column", "--label names their column"),
         )
     return found or opened
-
-
-def _lone(value: Any) -> Any:
-    """Return the only name of a list of one."""
-    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
 def _usable(source: SpanTable, left: LeftOut) -> list[Annotated]:
