@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from roberta_hub.errors import InputError
 from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS, Row
-from roberta_hub.rows.values import is_blank
+from roberta_hub.rows.values import float32_in, is_blank
 from roberta_hub.train.data.roles import (
     check_format,
     column_roles,
@@ -117,12 +114,8 @@ def _sentence(row: Row, column: str) -> str:
 
 
 def _score(row: Row, column: str) -> float:
-    value = row.value(column)
-    try:
-        score = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not abs(score) <= torch.finfo(torch.float32).max:  # NaN is not either
+    score = float32_in(value := row.value(column))
+    if score is None:
         raise row.error(f"score {str(value)[:40]!r} is no number")
     return score
 

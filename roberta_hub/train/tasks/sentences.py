@@ -24,6 +24,7 @@ from roberta_hub.measures.classes import (
 )
 from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.rows.values import float32_in
 from roberta_hub.train.data.data_bins import (
     LABELS,
     LabelledIds,
@@ -192,11 +193,7 @@ def _values(config: Config, examples: Sequence[Labelled]) -> Tensor:
     glue = GLUE_LAYOUTS.get(config.data.format or "")
     values = []
     for example in examples:
-        try:
-            value = float(example.labels[0])
-        except ValueError:
-            value = math.nan
-        if not abs(value) <= torch.finfo(torch.float32).max:  # NaN is not either
+        if (value := float32_in(example.labels[0])) is None:
             raise InputError(f"{example.where}: label {example.labels[0][:40]!r} is no number")
         # The numbers of fairseq's files are divided already.
         scaled = glue is not None and isinstance(example, LabelledText)
