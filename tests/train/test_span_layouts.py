@@ -217,6 +217,7 @@ def test_a_line_without_a_tag_is_named(tmp_path: Path) -> None:
 
 def test_numbers_as_tags_have_the_names_of_the_data_set(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
     rows = {"tokens": [["in", "New", "York"]], "ner_tags": [[0, 1, 2]]}
     names = ["O", "B-LOC", "I-LOC"]
     feature = {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "Sequence"}

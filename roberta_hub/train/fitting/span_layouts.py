@@ -211,7 +211,7 @@ def _of_table(table: Table, text: Any, label: str | None) -> SpanTable | None:
     rows = [row.values for row in first]
     if label in (None, "annotations") and any(map(_is_task, rows)):
         return SpanTable(table.name, "Label Studio's tasks", lambda: _label_studio(table))
-    if (found := _token_columns(rows, text, label)) is not None:
+    if (found := _token_columns(table.columns, rows, text, label)) is not None:
         return _of_lists(table, first, *found)
     if (words := _word_columns(table, rows, text, label)) is not None:
         return _of_words(table, rows, *words)
@@ -451,11 +451,12 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
 
 
 def _token_columns(
-    rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
 ) -> tuple[str, str] | None:
     """Find two columns with lists: words and tags."""
-    for words in [text] if isinstance(text, str) else TOKENS:
-        for tags in [label] if label is not None else TAGS:
+    named = [text] if isinstance(text, str) else TOKENS
+    for words in [name for name in named if name in columns]:
+        for tags in [label] if label is not None else [name for name in TAGS if name in columns]:
             pairs = [(items_of(row.get(words)), items_of(row.get(tags))) for row in rows]
             lists = [(w, t) for w, t in pairs if w is not None and t is not None]
             fits = all(
