@@ -44,16 +44,7 @@ class Columns:
 
 
 def columns_of(table: Table, asked: Asked) -> Columns:
-    """Find the columns with the texts and with the right answers.
-
-    Args:
-        table: of the task.
-        asked: which may name them.
-
-    Raises:
-        UnknownNameError: a column that is not there.
-        InputError: no column can be it, or several.
-    """
+    """Find the columns with the texts and with the right answers."""
     texts, labels = find_columns(table, asked.text, asked.label)
     return Columns(texts, labels)
 

@@ -26,16 +26,7 @@ end in characters."""
 
 
 def spans(asked: Asked, source: SpanTable) -> Evaluation:
-    """Measure the spans of texts: at the words where these are given, else as `tag` finds them.
-
-    Args:
-        asked: the model, and which head.
-        source: with the right spans.
-
-    Raises:
-        InputError: a row that cannot be read; labels that the head does not know, which are listed.
-        UnknownNameError: the model has no token head.
-    """
+    """Measure the spans of texts: at the words where these are given, else as `tag` finds them."""
     asked.takes("spans", "text", "label", "labels", "head")
     return _at_words(asked, source) if source.sentences else _in_texts(asked, source)
 

@@ -86,11 +86,7 @@ def class_of(value: Any, where: str, known: Collection[str] = ()) -> str:
 
 
 def separator_of(value: object) -> str | None:
-    """Check what separates the labels in a cell of text; None: nothing does.
-
-    Raises:
-        InputTypeError: no str, or an empty one.
-    """
+    """Check what separates the labels in a cell of text; None: nothing does."""
     if value is None or (isinstance(value, str) and value):
         return value
     raise InputTypeError(
@@ -122,9 +118,6 @@ def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
 
 def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
     """Read the labels of a text that may have many: a list, or text with separators; "" for none.
-
-    Raises:
-        InputError: one of them is no label.
 
     Example:
         >>> labels_of("cat, dog", ",", "x.tsv:2"), labels_of([], ",", "x.jsonl:1")
@@ -180,9 +173,6 @@ def _amount(name: object, value: Any, row: Row, label: str) -> float:
 def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
     """Read the labels of a row that has a column of 0 and 1 for each; None: a cell is empty.
 
-    Raises:
-        InputError: a cell that is neither yes nor no.
-
     Example:
         >>> flags_in(Row({"text": "Fool!", "toxic": "1", "threat": "no"}, 2, "x.csv:2"),
         ...          ["toxic", "threat"])
@@ -209,9 +199,6 @@ def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
     Args:
         value: numbers between blanks; JSON and Parquet also have lists.
         where: file and line of the value, for messages.
-
-    Raises:
-        InputError: no numbers from 0 to 1 whose sum is 1.
 
     Example:
         >>> probabilities_of("0.25 0.75", "x.tsv:2"), probabilities_of([0, 1], "x.jsonl:1")
@@ -246,15 +233,6 @@ def labelled_rows(
 
     Of several columns that is a dict with a truth value for each; of none, or where one of them is
     empty, it is None.
-
-    Args:
-        table: whose rows are read.
-        texts: column of the texts, or the two of pairs.
-        labels: column of the labels, or several of 0 and 1; none: they are not asked for.
-        left: counts the rows without a text.
-
-    Raises:
-        InputError: a row that cannot be read, or that has something else than a text.
     """
     for row in table.rows():
         text = left.text(row, texts, _NAME_THE_TEXTS)
@@ -295,15 +273,6 @@ class KnownLabels:
         self, table: Table, texts: Sequence[str], labels: Sequence[str], left: LeftOut
     ) -> Iterator[tuple[Row, str | tuple[str, ...], tuple[str, ...]]]:
         """Read the rows that have a text and its right labels, as `fit` and `train` learn them.
-
-        Args:
-            table: see `labelled_rows`, as for the others.
-            texts: columns.
-            labels: columns.
-            left: counts the rows without a text, and those without a label.
-
-        Raises:
-            InputError: see `labelled_rows`; or a cell that holds no label.
 
         Example:
             >>> from roberta_hub.rows.tables import table_of

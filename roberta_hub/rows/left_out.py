@@ -63,13 +63,7 @@ class LeftOut:
     # ---- counting ----
 
     def add(self, reason: str, where: object, exactly: str = "") -> None:
-        """Count a row that is left out.
-
-        Args:
-            reason: in words that fit many rows.
-            where: file and line.
-            exactly: what it is in this row.
-        """
+        """Count a row that is left out."""
         self.reasons.setdefault(reason, Count()).add(where, exactly)
 
     def has(self, texts: RowTexts, where: object) -> bool:
@@ -87,11 +81,6 @@ class LeftOut:
         self, row: Row, columns: Sequence[str], remedy: Remedy | None = None
     ) -> str | tuple[str, ...] | None:
         """Read the text of a row, or its pair; None: it is missing, which is counted.
-
-        Args:
-            row: of a table.
-            columns: of the texts.
-            remedy: what mends a column that holds something else.
 
         Raises:
             InputError: something else than a text.
@@ -112,11 +101,7 @@ class LeftOut:
         return self.reasons.get(NO_TEXT, Count()).rows
 
     def sentences(self, *, short: bool = False) -> list[str]:
-        """Write a sentence for each reason, with its first row; and one on texts that look missing.
-
-        Args:
-            short: name a file without its folder.
-        """
+        """Write a sentence for each reason, with its first row; one too on texts that look odd."""
         found = [
             f"{row_count(count.rows)} {reason} left out, first {_place(count, short)}"
             for reason, count in self.reasons.items()
@@ -164,15 +149,7 @@ class LeftOut:
         return (f"left out: {said}",) if said else ()
 
     def check(self, rows: Sequence[object], task: str) -> None:
-        """Refuse a table of which nothing is left.
-
-        Args:
-            rows: that can be judged.
-            task: what errors call the table.
-
-        Raises:
-            InputError: there are none.
-        """
+        """Refuse a table of which nothing is left."""
         if not rows:
             raise InputError("; ".join((f"{task} has no rows to judge", *self.counted())))
 

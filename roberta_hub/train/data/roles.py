@@ -68,13 +68,7 @@ def parse_digits(value: Any) -> int | None:
 def text_in(row: Row, columns: Sequence[str], left: LeftOut) -> str | tuple[str, ...] | None:
     """Read the text of a row to learn from, or its pair; None: it is left out, which is counted.
 
-    Args:
-        row: the next of the file.
-        columns: with the texts; the first row has them all.
-        left: of the file.
-
-    Raises:
-        InputError: no such column, or something else than a text.
+    The first row must have all columns.
     """
     for column in columns:
         if not left.rows and column not in row.values:

@@ -36,11 +36,6 @@ _DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
 def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) -> bool:
     """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV.
 
-    Args:
-        cells: of the column.
-        label: its name.
-        notes: the first cell that differs from most is added.
-
     Raises:
         InputError: at least half of the texts are such, but not nearly all.
     """
@@ -77,11 +72,7 @@ def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) ->
 
 
 def check_vectors(cells: Sequence[Cell], label: str) -> None:
-    """Refuse lists of as many zeros and ones as there are labels, which have no names.
-
-    Raises:
-        InputError: the column holds such lists.
-    """
+    """Refuse lists of as many zeros and ones as there are labels, which have no names."""
     lists = [value for _, value in cells if isinstance(value, list)]
     sizes = {len(value) for value in lists}
     if len(sizes) != 1 or sizes <= {0, 1} or len(lists) < len(cells):

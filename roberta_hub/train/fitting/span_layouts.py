@@ -104,12 +104,6 @@ def open_source(
 ) -> SpanTable | Table | None:
     """Open what may hold spans: a table, whose rows are kept, or a layout that is no table of rows.
 
-    Args:
-        table: see `span_table`, as for the others.
-        text: name of a column.
-        label: name of a column.
-        header: of a CSV or TSV.
-
     Returns:
         A `SpanTable` of what can hold spans alone; None: a file that is neither.
     """
@@ -433,12 +427,6 @@ def _task_text(data: Mapping[str, Any], marked: Sequence[Mapping[str, Any]]) -> 
 
 def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: bool) -> Marked:
     """Make a text and its spans of words and their tags: BIO, IOB1, BILOU, IOBES, or plain labels.
-
-    Args:
-        words: of a sentence; blanks go between them where their script has any.
-        tags: a tag a word.
-        where: file and line.
-        joined: False: each word is a span of its own, as parts of speech are.
 
     Example:
         >>> marked_words(["in", "New", "York"], ["O", "I-LOC", "I-LOC"], "x:1", True)

@@ -161,14 +161,6 @@ def find_spans(
 ) -> SpanTable | Table | None:
     """Look for spans in a table to learn from; a `Table` has none, and its first rows are kept.
 
-    Args:
-        table: see `read_tag_examples`, as for the others.
-        text: name of a column, or names.
-        label: name of a column, or names.
-        task: None or "tagging"; of another one nothing is opened.
-        separator: must be None where there are spans.
-        header: of a CSV or TSV.
-
     Raises:
         RobertaHubError: a file that cannot be read; with `task="tagging"` also one without spans.
     """
