@@ -17,8 +17,8 @@ from torch import Tensor
 from roberta_hub.arguments import one_of, path_text, short_repr
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.evaluation.comparison import Changed, Comparison, Slice, Verb
-from roberta_hub.evaluation.labels import right_labels
-from roberta_hub.evaluation.tasks import LeftOut, check_finite, known_note
+from roberta_hub.evaluation.labels import Columns
+from roberta_hub.evaluation.tasks import check_finite, known_note
 from roberta_hub.hub import load_model
 from roberta_hub.inference.batching import deduplicate
 from roberta_hub.inference.classify import Prediction
@@ -34,6 +34,8 @@ from roberta_hub.rows.columns import (
     given_texts,
 )
 from roberta_hub.rows.frames import list_of
+from roberta_hub.rows.labels import KnownLabels, labelled_rows
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table, format_of, table_of
 from roberta_hub.settings import Inputs, SentenceSettings
 from roberta_hub.text.tokenizer import Text
@@ -110,14 +112,15 @@ def compare(
     for name, model in zip(names, models, strict=True):
         check_weights(model.model, name)
     _refuse_words(table)
-    source = table_of(table, header=header)
-    columns = _columns(source, text, label, by)
+    source = table_of(table, header=header).kept()
+    slices = [by] if isinstance(by, str) else list_of(by, "by")
+    columns = _columns(source, text, label, slices)
     classifies = head is not None or all(model.model.classification_heads for model in models)
     if verb == "embed" or (verb is None and not classifies):
-        return _by_vectors(names, models, _read(source, columns, None), truncate)
+        return _by_vectors(names, models, _read(source, columns, slices, None), truncate)
     inputs: Inputs = "pair" if len(columns.texts) > 1 else "one"
     heads = [_head(name, model, head, inputs) for name, model in zip(names, models, strict=True)]
-    rows = _read(source, columns, _Known.of(models, heads))
+    rows = _read(source, columns, slices, _known(models, heads, columns))
     return _by_labels(names, models, heads, rows, truncate)
 
 
@@ -159,70 +162,52 @@ class _Rows:
     """What was left out."""
 
 
-@dataclass(frozen=True)
-class _Columns:
-    texts: tuple[str, ...]
-    labels: tuple[str, ...]
-    """Of the right ones; empty: the table has none."""
-    slices: list[str]
-
-
-def _columns(table: Table, text: Any, label: Any, by: str | Sequence[str]) -> _Columns:
-    slices = [by] if isinstance(by, str) else list_of(by, "by")
+def _columns(table: Table, text: Any, label: Any, slices: Sequence[str]) -> Columns:
+    """Find the columns of texts and of right labels, of which a table may have none."""
     for column in slices:
         table.check(column)
     label = _label_column(table, slices) if label is None else label
     if label is None:
-        return _Columns(given_texts(table, text) or find_texts(table, slices), (), slices)
-    return _Columns(*find_columns(table, text, label), slices)
+        return Columns(given_texts(table, text) or find_texts(table, slices), ())
+    return Columns(*find_columns(table, text, label))
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What the labels of a table may be."""
-
-    labels: set[str]
-    """Of both models' heads."""
-    several: bool
-    """Whether a head gives a text several."""
-
-    @classmethod
-    def of(cls, models: Sequence[RobertaHubInterface], heads: Sequence[str]) -> _Known:
-        both = list(zip(models, heads, strict=True))
-        labels = {label for model, head in both for label in model.head_labels(head)}
-        return cls(labels, any(model.kinds.get(head) == "multi_label" for model, head in both))
+def _known(
+    models: Sequence[RobertaHubInterface], heads: Sequence[str], columns: Columns
+) -> KnownLabels:
+    """Tell which labels both models' heads have, and whether one of them gives a text several."""
+    both = list(zip(models, heads, strict=True))
+    labels = {label for model, head in both for label in model.head_labels(head)}
+    several = any(model.kinds.get(head) == "multi_label" for model, head in both)
+    return KnownLabels(labels, several or len(columns.labels) > 1)
 
 
-def _read(table: Table, columns: _Columns, known: _Known | None) -> _Rows:
+def _read(table: Table, columns: Columns, by: Sequence[str], known: KnownLabels | None) -> _Rows:
     """Read the rows as `evaluate` does; without `known` no labels are asked for."""
-    judged = known is not None and bool(columns.labels)
     texts: list[Text] = []
     where: list[str] = []
     labels: list[set[str]] = []
     slices: dict[str, list[int]] = {}
     left = LeftOut()
-    for row in table.rows():
-        found = left.text(row, columns.texts)
-        if found is None:
-            continue
-        if known is not None and judged:
-            several = known.several or len(columns.labels) > 1
-            own = right_labels(row, columns.labels, known.labels, several)
-            if own is None:
-                left.add("label")
-                continue
-            if odd := [name for name in own if name not in known.labels]:
+    known = known if columns.labels else None
+    if known is not None:
+        rows = known.rows(table, columns.texts, columns.labels, left)
+    else:
+        rows = labelled_rows(table, columns.texts, (), left)
+    for row, text, own in rows:
+        if known is not None:
+            if odd := [name for name in own if name not in known.names]:
                 raise InputError(
                     f"{table.name} has the label {short_repr(odd[0])}, which neither model knows; "
-                    f"they have {', '.join(sorted(known.labels))[:300]}"
+                    f"they have {', '.join(sorted(known.names))[:300]}"
                 )
             labels.append({*own})
-        for column in columns.slices:
+        for column in by:
             slices.setdefault(f"{column} = {row.values.get(column)}", []).append(len(texts))
-        texts.append(found)
+        texts.append(text)
         where.append(row.where)
     left.check(texts, table.name)
-    return _Rows(table.name, texts, where, labels if judged else None, slices, left.notes())
+    return _Rows(table.name, texts, where, labels if known else None, slices, left.counted())
 
 
 def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.model.known_head import heads_of
+from roberta_hub.rows.formats import FRAME
+from roberta_hub.rows.labels import class_of, is_nan_word
 from roberta_hub.rows.lines import check_file, lines
 from roberta_hub.rows.tables import Table, format_of, table_of
-from roberta_hub.train.data.conll import TaggedWords, Wanted, is_conll
-from roberta_hub.train.data.labels import label_of
+from roberta_hub.rows.values import is_blank, number_in, to_python
 from roberta_hub.train.data.questions import COLUMNS as QUESTION_COLUMNS
-from roberta_hub.train.fitting.span_layouts import TAGS, TOKENS, SpanTable, items_of, span_table
+from roberta_hub.train.fitting.span_layouts import SpanTable, lone, open_source, span_table
 
 SHAPES = (
     "a table of texts with labels, or of pairs with scores (CSV, TSV, JSONL, Parquet); a BEIR "
@@ -30,8 +31,6 @@ SHAPES = (
     "and sentence_bad, or a folder of such); SQuAD's JSON; CoNLL's columns, or texts with spans"
 )
 """What is read, in words."""
-_LOOK = 50
-"""Rows by which a column of lists is known."""
 
 
 def evaluate(
@@ -153,7 +152,7 @@ def _check_labels(value: object) -> Mapping[str, str]:
 
 def _evaluate(asked: Asked, task: Any, kind: Kind | None) -> Evaluation:
     if not isinstance(task, (str, os.PathLike)):
-        return _of_table(asked, table_of(task, "task"), kind, task)
+        return _of_table(asked, table_of(task, "task").kept(), kind)
     path = path_of("task", task)
     if os.path.isdir(path):
         return _of_folder(asked, path, kind)
@@ -161,15 +160,12 @@ def _evaluate(asked: Asked, task: Any, kind: Kind | None) -> Evaluation:
     named = format_of(path)
     if (kind == "answers" and named is None) or (kind is None and _is_document(path)):
         return answers.answers(asked, path)
-    rowed = named in ("csv", "jsonl", "parquet")
-    if not rowed and kind in (None, "spans") and is_conll(path):
-        return spans.conll_spans(asked, path, Wanted(_lone(asked.text), _lone(asked.label)))
-    if named is None:
-        marked = _marked(asked, path) if kind in (None, "spans") else None
-        if marked is None:
-            raise _unknown(str(path))
-        return spans.marked_spans(asked, marked)
-    return _of_table(asked, table_of(path, header=asked.header), kind, path)
+    source = _open(asked, path) if kind in (None, "spans") else None
+    if isinstance(source, SpanTable):
+        return spans.spans(asked, source)
+    if source is None and named is None:
+        raise _unknown(str(path))
+    return _of_table(asked, source or table_of(path, header=asked.header).kept(), kind)
 
 
 def _unknown(name: str) -> InputError:
@@ -184,17 +180,15 @@ def _is_document(path: Path) -> bool:
     return next((text.strip() for _, text in lines(path) if text.strip()), "").startswith("{")
 
 
-def _marked(asked: Asked, task: Any) -> SpanTable | None:
-    """The texts with spans that a file or a table holds; None: it holds none."""
-    names = [_lone(named) for named in (asked.text, asked.label)]
-    if not all(name is None or isinstance(name, str) for name in names):
+def _open(asked: Asked, source: Any) -> SpanTable | Table | None:
+    """Open what may hold spans; None: the named columns hold something else, or it is no table."""
+    text, label = lone(asked.text), lone(asked.label)
+    if not all(name is None or isinstance(name, str) for name in (text, label)):
         return None  # a pair of texts, or several columns of labels
-    return span_table(task, *names, header=asked.header)
-
-
-def _lone(value: Any) -> Any:
-    """The only item of a list of one, as a shell gives it."""
-    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+    if isinstance(source, Table):
+        named = "table" if source.format is FRAME else source.name  # in memory, as `fit` calls it
+        return span_table(replace(source, name=named), text, label)
+    return open_source(source, text, label, header=asked.header)
 
 
 def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
@@ -207,7 +201,7 @@ def _of_folder(asked: Asked, folder: Path, kind: Kind | None) -> Evaluation:
     raise _unknown(str(folder))
 
 
-def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evaluation:
+def _of_table(asked: Asked, table: Table, kind: Kind | None) -> Evaluation:
     given = asked.text is not None or asked.label is not None
     if kind == "minimal_pairs" or (
         kind is None and not given and minimal_pairs.sentence_columns(table.columns)
@@ -216,13 +210,9 @@ def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evalu
     asks = not given and {*table.columns} >= {*QUESTION_COLUMNS}
     if kind == "answers" or (kind is None and asks):
         return answers.answers(asked, table)
-    words = _word_lists(table) if kind in (None, "spans") and not given else None
-    if words is not None:
-        shape = f"lists of words and of tags ({', '.join(words)})"
-        return spans.spans(asked, _tagged(table, *words), table.name, shape)
-    marked = _marked(asked, task) if kind in (None, "spans") else None
-    if marked is not None:
-        return spans.marked_spans(asked, marked)
+    marked = _open(asked, table) if kind in (None, "spans") else None
+    if isinstance(marked, SpanTable):
+        return spans.spans(asked, marked)
     if kind in ("search", "spans"):
         raise InputError(
             f"{table.name} is a table, and no task of the kind {kind!r}: give {SHAPES}"
@@ -234,31 +224,6 @@ def _of_table(asked: Asked, table: Table, kind: Kind | None, task: Any) -> Evalu
     if kind == "scores" or regression is not None or _are_scores(asked, table, found):
         return scores.scores(asked, table, found, regression)
     return labels.labels(asked, table, found)
-
-
-def _word_lists(table: Table) -> tuple[str, str] | None:
-    """Name the columns with lists of words and of tags; None: there are none."""
-    rows = [row.values for row in islice(table.rows(), _LOOK)]
-    for words in TOKENS:
-        for tags in TAGS:
-            lists = [(items_of(row.get(words)), items_of(row.get(tags))) for row in rows]
-            if lists and all(w is not None and t is not None for w, t in lists):
-                return words, tags
-    return None
-
-
-def _tagged(table: Table, words: str, tags: str) -> list[TaggedWords]:
-    """Read lists of words and of tags, a sentence a row."""
-    found = []
-    for row in table.rows():
-        own, marks = items_of(row.values.get(words)), items_of(row.values.get(tags))
-        if own is None or marks is None or len(own) != len(marks) or not own:
-            raise row.error(f"{words} and {tags} are no lists of as many words as tags")
-        if odd := [item for item in (*own, *marks) if not isinstance(item, str)]:
-            raise row.error(f"{short_repr(odd[0])} is no str; words and names of tags are")
-        names = tuple(label_of(mark, row.where) for mark in marks)
-        found.append(TaggedWords(tuple(own), names, row.where))
-    return found
 
 
 def _regression_head(asked: Asked) -> str | None:
@@ -278,7 +243,10 @@ def _are_scores(asked: Asked, table: Table, found: labels.Columns) -> bool:
     """Tell whether the right answers are numbers of pairs, and no names of a head's classes."""
     if len(found.texts) != 2 or len(found.labels) != 1 or asked.head is not None:
         return False
-    numbers, seen = scores.all_numbers(table, found.labels[0])
+    values = [to_python(row.values.get(found.labels[0])) for row in table.rows()]
+    values = [value for value in values if not (is_blank(value) or is_nan_word(value))]
+    if not values or any(number_in(value) is None for value in values):
+        return False
     heads = heads_of(asked.roberta.model)
     known = [{*asked.roberta.head_labels(name)} | {*asked.labels} for name in heads]
-    return numbers and not any(seen <= own for own in known)
+    return not any(all(class_of(v, table.name, own) in own for v in values) for own in known)

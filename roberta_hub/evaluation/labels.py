@@ -6,30 +6,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import torch
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.evaluation.records import Evaluation, Group
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
+from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
 from roberta_hub.measures.classes import class_measures
 from roberta_hub.measures.counts import Counts, count_labels, f1, precision_recall_f1
 from roberta_hub.measures.intervals import share_interval
 from roberta_hub.rows.columns import find_columns
-from roberta_hub.rows.tables import Row, Table
-from roberta_hub.rows.values import is_blank, to_python
+from roberta_hub.rows.labels import KnownLabels
+from roberta_hub.rows.left_out import LeftOut
+from roberta_hub.rows.tables import Table
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.fitting.multi_label import (
-    LABEL_SEPARATORS,
-    flags_in,
-    label_name,
-    labels_in,
-    parse_cell,
-)
 
 _LISTED = 10
 """Labels that an error lists."""
@@ -51,16 +44,7 @@ class Columns:
 
 
 def columns_of(table: Table, asked: Asked) -> Columns:
-    """Find the columns with the texts and with the right answers.
-
-    Args:
-        table: of the task.
-        asked: which may name them.
-
-    Raises:
-        UnknownNameError: a column that is not there.
-        InputError: no column can be it, or several.
-    """
+    """Find the columns with the texts and with the right answers."""
     texts, labels = find_columns(table, asked.text, asked.label)
     return Columns(texts, labels)
 
@@ -90,16 +74,9 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
             ),
         )
     several = roberta.kinds.get(head) == "multi_label" or len(columns.labels) > 1
-    rows = _Rows([], [], [])
-    left = LeftOut()
-    for row in table.rows():
-        text = left.text(row, columns.texts)
-        if text is None:
-            continue
-        own = right_labels(row, columns.labels, {*known, *asked.labels}, several)
-        if own is None:
-            left.add("label")
-            continue
+    names = KnownLabels({*known, *asked.labels}, several)
+    rows, left = _Rows([], [], []), LeftOut()
+    for row, text, own in names.rows(table, columns.texts, columns.labels, left):
         rows.texts.append(text)
         rows.where.append(row.where)
         rows.right.append(tuple(asked.labels.get(label, label) for label in own))
@@ -124,7 +101,7 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         numbers=numbers,
         interval=share_interval(right, len(rows.texts)),
         groups=groups,
-        notes=(*left.notes(), *asked.known(rows.texts)),
+        notes=(*left.counted(), *asked.known(rows.texts)),
     )
 
 
@@ -134,49 +111,6 @@ class _Rows:
     where: list[str]
     right: list[tuple[str, ...]]
     """The labels of each; one, unless several may apply."""
-
-
-def right_labels(
-    row: Row, columns: Sequence[str], known: set[str], several: bool
-) -> tuple[str, ...] | None:
-    """Read the right labels of a row as `fit` learns them; None: nobody wrote them.
-
-    Args:
-        row: of a table.
-        columns: of the labels: one, or several of 0 and 1.
-        known: labels that a head has, by which the text of a cell is taken apart.
-        several: whether a text may have several labels.
-
-    Raises:
-        InputError: a cell that holds no label.
-
-    Example:
-        >>> right_labels(Row({"label": 1.0}, 1, "x:1"), ["label"], {"0", "1"}, several=False)
-        ('1',)
-        >>> right_labels(Row({"label": "b; a"}, 1, "x:1"), ["label"], {"a", "b"}, several=True)
-        ('a', 'b')
-    """
-    if len(columns) > 1:
-        flags = flags_in(row, columns)
-        return None if flags is None else tuple(name for name, yes in flags.items() if yes)
-    value = to_python(row.values.get(columns[0]))
-    if is_blank(value):
-        return None
-    if not several:
-        return (label_name(value, row.where),)
-    cell = parse_cell(value, None, texts=True)
-    if isinstance(cell, str) and cell.strip() not in known:
-        cell = _apart(cell, known)
-    return labels_in(cell, row, columns[0])
-
-
-def _apart(cell: str, known: set[str]) -> Any:
-    """Take the labels of a cell apart where all its parts are labels."""
-    for separator in LABEL_SEPARATORS:
-        parts = [part.strip() for part in cell.split(separator) if part.strip()]
-        if len(parts) > 1 and {*parts} <= known:
-            return parts
-    return cell
 
 
 def _check_known(rows: _Rows, known: Sequence[str], head: str, task: str) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from roberta_hub.errors import InputError
 from roberta_hub.evaluation.records import Evaluation, Group
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
+from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.measures.intervals import share_interval
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank
 
@@ -63,7 +64,9 @@ def minimal_pairs(asked: Asked, tables: Sequence[Table], name: str) -> Evaluatio
     right = [a > b for a, b in zip(good, bad, strict=True)]
     share = sum(right) / len(right)
     equal = sum(a == b for a, b in zip(good, bad, strict=True))
-    notes = left.notes() + ((f"pairs that score alike, and are wrong: {equal:,}",) if equal else ())
+    notes = left.counted() + (
+        (f"pairs that score alike, and are wrong: {equal:,}",) if equal else ()
+    )
     return Evaluation(
         model=asked.name,
         task=name,

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.evaluation.labels import Columns
 from roberta_hub.evaluation.records import Evaluation
-from roberta_hub.evaluation.tasks import Asked, LeftOut, at_rows, check_finite
+from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.inference.embed import similarities
 from roberta_hub.measures.numbers import pearson, spearman
 from roberta_hub.model.known_head import known_head
+from roberta_hub.rows.labels import is_nan_word, labelled_rows
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table
-from roberta_hub.rows.values import is_blank, number_in, to_python
+from roberta_hub.rows.values import is_blank, number_in
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.tokenizer import Text
 
@@ -55,13 +57,9 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
     where: list[str] = []
     wanted: list[float] = []
     left = LeftOut()
-    for row in table.rows():
-        text = left.text(row, columns.texts)
-        if text is None:
-            continue
-        value = to_python(row.values.get(column))
-        if is_blank(value):
-            left.add("score")
+    for row, text, value in labelled_rows(table, columns.texts, columns.labels, left):
+        if is_blank(value) or is_nan_word(value):
+            left.add("without a score", row.where)
             continue
         number = number_in(value)
         if number is None:
@@ -81,7 +79,7 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
         "spearman": spearman(found, wanted),
         "pearson": pearson(found, wanted),
     }
-    notes = [*left.notes(), *asked.known(texts)]
+    notes = [*left.counted(), *asked.known(texts)]
     if numbers["spearman"] is None:
         notes.append("no correlation: all numbers of the table, or all answers, are the same")
     similarity = (asked.roberta.sentence or SentenceSettings()).similarity
@@ -116,23 +114,3 @@ def pair_similarities(asked: Asked, pairs: Sequence[Text]) -> list[float]:
         rows = slice(start, start + _CHUNK)
         found += similarities(one[rows], other[rows], kind).diagonal().tolist()
     return found
-
-
-def all_numbers(table: Table, column: str) -> tuple[bool, set[str]]:
-    """Tell whether a column holds numbers alone, and which labels its values would be.
-
-    Args:
-        table: of the task.
-        column: of the right answers.
-    """
-    seen: set[str] = set()
-    numbers = True
-    for row in table.rows():
-        value = to_python(row.values.get(column))
-        if is_blank(value):
-            continue
-        if number_in(value) is None:
-            return False, seen
-        whole = isinstance(value, float) and value.is_integer()
-        seen.add(str(int(value) if whole else value).strip())
-    return numbers and bool(seen), seen

@@ -1,9 +1,8 @@
-"""Options of a task, and what a text or label that is missing makes of its row."""
+"""Options of a task; answers that cannot be measured, and places of errors."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,9 +10,6 @@ from typing import Any
 
 from roberta_hub.errors import InputError, Place, Remedy, placed
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.rows.formats import Missing
-from roberta_hub.rows.tables import Row
-from roberta_hub.rows.values import Fault
 from roberta_hub.settings import HeadType, Inputs
 from roberta_hub.text.learnt import new_texts
 from roberta_hub.text.tokenizer import Text
@@ -106,61 +102,6 @@ def known_note(name: str, texts: Sequence[Text], learnt: frozenset[str]) -> tupl
         return ()
     which = f"all {count:,}" if count == len(texts) else f"{count:,} of the {len(texts):,}"
     return (f"{name} has learnt {which} texts: what it remembers is no measure of new ones",)
-
-
-class LeftOut:
-    """Counts the rows that cannot be judged, by what they lack."""
-
-    def __init__(self) -> None:
-        """Begin a task."""
-        self._counts: Counter[str] = Counter()
-
-    def text(self, row: Row, columns: Sequence[str]) -> Text | None:
-        """Read the text of a row, or its pair; None: it is missing, which is counted.
-
-        Args:
-            row: of a table.
-            columns: of the texts.
-
-        Raises:
-            InputError: something else than a text.
-        """
-        found = row.texts_of(columns)
-        if isinstance(found, Missing):
-            self.add("text")
-            return None
-        if isinstance(found, Fault):
-            raise row.error(found.why)
-        return found
-
-    def add(self, what: str) -> None:
-        """Count a row.
-
-        Args:
-            what: it lacks: "text", "label".
-        """
-        self._counts[what] += 1
-
-    def notes(self) -> tuple[str, ...]:
-        """Say how many were left out, and why."""
-        said = ", ".join(
-            f"{count:,} {'row' if count == 1 else 'rows'} without a {what}"
-            for what, count in self._counts.items()
-        )
-        return (f"left out: {said}",) if said else ()
-
-    def check(self, rows: Sequence[object], task: str) -> None:
-        """Refuse a task of which nothing is left.
-
-        Args:
-            rows: that can be judged.
-            task: its name.
-
-        Raises:
-            InputError: there are none.
-        """
-        if not rows:
-            raise InputError("; ".join((f"{task} has no rows to judge", *self.notes())))
 
 
 def check_finite(answers: Sequence[float], where: Sequence[str]) -> None:

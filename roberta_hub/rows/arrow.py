@@ -49,6 +49,25 @@ def plain_schema(schema: Any) -> Any:
     return pa.schema([(field.name, plain(field.type)) for field in schema])
 
 
+def saved_class_names(schema: Any) -> dict[str, Sequence[str]]:
+    """Read the names of classes that `datasets` writes into a Parquet file; {}: another wrote it.
+
+    Args:
+        schema: of the file.
+    """
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"][
+            "features"
+        ]
+        return {
+            column: feature["feature"]["names"]
+            for column, feature in features.items()
+            if isinstance(feature, dict) and "names" in feature.get("feature", {})
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def parquet_tables(
     file: Any, name: object, names: Sequence[str], start: int, stop: int, size: int
 ) -> Iterator[Any]:

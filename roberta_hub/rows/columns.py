@@ -11,7 +11,7 @@ from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
-from roberta_hub.rows.tables import Table, json_object, unknown_column
+from roberta_hub.rows.tables import KEPT_ROWS, Table, json_object, unknown_column
 from roberta_hub.rows.values import Fault, flag_in, is_blank
 
 DEFAULT_TEXT_COLUMN = "text"
@@ -60,8 +60,6 @@ PAIR_COLUMNS = (
 """Names by which two columns of texts are known to be pairs, in any case."""
 PROSE_ROWS = 100
 """Rows by which a column shows whether it is prose."""
-_HEADER_ROWS = 1000
-"""Rows by which it shows whether its name is one of its values, or whether it holds 0 and 1."""
 
 
 def text_columns(
@@ -317,7 +315,7 @@ def is_headless(table: Table) -> bool:
         return False
     texts = {name for name in table.columns if len(name.split()) > 1}
     labels = [name for name in table.columns if texts - {name}]
-    rows = islice(table.read(), _HEADER_ROWS) if labels else ()
+    rows = islice(table.read(), KEPT_ROWS) if labels else ()
     found = (values for _, values in rows if not isinstance(values, Fault))
     return any(str(values.get(name)).strip() == name for values in found for name in labels)
 
@@ -370,7 +368,7 @@ def flag_columns(table: Table, names: Sequence[str]) -> list[str]:
         names: of the columns to look at.
     """
     held: dict[str, set[bool | None]] = {name: set() for name in names}
-    for row in islice(table.rows(), _HEADER_ROWS):
+    for row in islice(table.rows(), KEPT_ROWS):
         for name in names:
             value = row.values.get(name)
             if not is_blank(value):

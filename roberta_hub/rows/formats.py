@@ -187,54 +187,6 @@ def looks_missing(text: str) -> bool:
     return len(text) < 16 and (not text.strip() or text.strip().casefold() in LOOKS_MISSING)
 
 
-@dataclass
-class TextCounts:
-    """Counts the rows whose text is missing, and those whose text looks so."""
-
-    missing: int = 0
-    words: int = 0
-    """Rows with a text that `looks_missing`."""
-    first_missing: str = ""
-    """Place of the first, for notes."""
-    first_word: str = ""
-
-    def add(self, texts: RowTexts, where: object) -> None:
-        """Count a row.
-
-        Args:
-            texts: of the row.
-            where: its place.
-        """
-        if isinstance(texts, Missing):
-            self.first_missing = self.first_missing or str(where)
-            self.missing += 1
-        elif not isinstance(texts, Fault) and any(
-            map(looks_missing, (texts,) if isinstance(texts, str) else texts)
-        ):
-            self.first_word = self.first_word or str(where)
-            self.words += 1
-
-    def missing_note(self, became: str) -> str:
-        """Say how many texts are missing; "" where none is.
-
-        Args:
-            became: what was done with their rows.
-        """
-        if not self.missing:
-            return ""
-        return f"{row_count(self.missing)} without a text {became}, first {self.first_missing}"
-
-    def words_note(self) -> str:
-        """Say how many texts look missing and were taken as texts; "" where none does."""
-        if not self.words:
-            return ""
-        is_one = self.words == 1
-        return (
-            f"{self.words:,} {'text looks' if is_one else 'texts look'} missing (NaN, null, blank) "
-            f"and {'is' if is_one else 'are'} taken as written, first {self.first_word}"
-        )
-
-
 def row_count(count: int) -> str:
     """Write a number of rows.
 

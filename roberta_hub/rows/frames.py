@@ -197,6 +197,18 @@ def column_names(frame: Any, name: str = "the table") -> list[Any] | None:
     return list(frame.column_names if hasattr(type(frame), "column_names") else frame.columns)
 
 
+def class_names(frame: Any) -> dict[str, Sequence[str]]:
+    """Return the names of classes in columns of lists, where a data set of `datasets` has them."""
+    features = getattr(frame, "features", None)
+    if not isinstance(features, Mapping):
+        return {}
+    names = {
+        column: getattr(getattr(feature, "feature", None), "names", None)
+        for column, feature in features.items()
+    }
+    return {column: own for column, own in names.items() if isinstance(own, list)}
+
+
 def column_of(frame: Any, column: Any, name: str = "the table") -> list[Any]:
     """Return a column of a frame as Python's own values.
 

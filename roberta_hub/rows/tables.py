@@ -10,7 +10,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +29,7 @@ from roberta_hub.rows.arrow import (
     import_arrow,
     parquet_tables,
     plain_schema,
+    saved_class_names,
 )
 from roberta_hub.rows.delimited import RowValues, csv_header, delimited_rows, tsv_header
 from roberta_hub.rows.formats import (
@@ -40,7 +41,7 @@ from roberta_hub.rows.formats import (
     RowFormat,
     RowTexts,
 )
-from roberta_hub.rows.frames import column_names, column_of
+from roberta_hub.rows.frames import class_names, column_names, column_of
 from roberta_hub.rows.lines import (
     Line,
     check_file,
@@ -69,6 +70,8 @@ JSONL_HEADER_OBJECTS = 100
 """Objects of a JSONL file that say which columns there are."""
 PARQUET_BATCH_ROWS = 4096
 """Rows of Parquet that are read together."""
+KEPT_ROWS = 1000
+"""Rows by which it shows, at most, what columns hold."""
 NumberedRows = Iterator[tuple[int, RowValues]]
 """Rows with their numbers."""
 
@@ -178,6 +181,8 @@ class Table:
     """Of a pipe, whose rows come once: reads the first rows again, and those after them."""
     schema: Any = None
     """Arrow's, of a Parquet file."""
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of columns with lists of numbers, what `datasets` says that each number means."""
 
     def rows(self) -> Iterator[Row]:
         """Read the rows from the first on.
@@ -188,6 +193,10 @@ class Table:
         for number, values in self.read():
             where = f"{self.name}:{number}"
             yield Row(value_or_raise(values, where), number, where, self.format)
+
+    def kept(self) -> Table:
+        """Return the table with its first rows kept: to look at them reads no file again."""
+        return replace(self, read=_Kept(self.read).rows, first=None)
 
     def begin(self) -> NumberedRows:
         """Read rows from the start, to look at them; `read` yields them all the same."""
@@ -227,6 +236,37 @@ Its columns, with two rows: text ('Fine.')
         more = len(self.columns) - COLUMNS_SHOWN
         columns += [f"and {more} more"] if more > 0 else []
         return f"Its columns, with two rows: {'; '.join(columns)}"
+
+
+class _Kept:
+    """Rows of which the first are kept. The first reader of all goes on behind them."""
+
+    def __init__(self, read: Callable[[], NumberedRows]) -> None:
+        self._read = read
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first: list[tuple[int, RowValues]] = []
+        self._rest: NumberedRows | None = self._read()
+
+    def rows(self) -> NumberedRows:
+        """Read the rows from the start."""
+        number = 0
+        while number < KEPT_ROWS and (number < len(self._first) or self._take()):
+            yield self._first[number]
+            number += 1
+        if number == KEPT_ROWS:
+            rest, self._rest = self._rest, None
+            yield from islice(self._read(), KEPT_ROWS, None) if rest is None else rest
+
+    def _take(self) -> bool:
+        before = len(self._first)
+        try:
+            self._first.extend(islice(self._rest or (), 1))
+        except RobertaHubError:
+            self._begin()  # a reader that has raised only ends when it is asked again
+            raise
+        return len(self._first) > before
 
 
 def unknown_column(
@@ -333,8 +373,8 @@ def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
     """Return the table that a caller means.
 
     Args:
-        value: a path; a data frame of pandas, polars, Arrow or `datasets`; a dict whose values are
-            columns of equal length; a list of dicts.
+        value: a table; a path; a data frame of pandas, polars, Arrow or `datasets`; a dict whose
+            values are columns of equal length; a list of dicts.
         name: what errors call it where it is no file.
         header: of a file, see `open_table`.
 
@@ -347,14 +387,15 @@ def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
         >>> [row.where for row in table.rows()]
         ['table:1', 'table:2']
     """
+    if isinstance(value, Table):
+        return value
     if isinstance(value, (str, os.PathLike)):
         return open_table(value, header=header)
     try:
         names = column_names(value, name)
         if names is not None:
-            return _of_columns(
-                {_key(key, name): column_of(value, key, name) for key in names}, name
-            )
+            columns = {_key(key, name): column_of(value, key, name) for key in names}
+            return _of_columns(columns, name, class_names(value))
     except RobertaHubError:
         raise
     except Exception as error:  # of another package's frame
@@ -373,7 +414,9 @@ def _key(key: object, name: str) -> str:
     return key
 
 
-def _of_columns(columns: Mapping[str, list[Any]], name: str) -> Table:
+def _of_columns(
+    columns: Mapping[str, list[Any]], name: str, classes: Mapping[str, Sequence[str]]
+) -> Table:
     sizes = {key: len(column) for key, column in columns.items()}
     if len(set(sizes.values())) > 1:
         said = ", ".join(f"{short_repr(key)} {size:,}" for key, size in sizes.items())
@@ -383,7 +426,7 @@ def _of_columns(columns: Mapping[str, list[Any]], name: str) -> Table:
         for number, row in enumerate(zip(*columns.values(), strict=True), 1):
             yield number, dict(zip(columns, row, strict=True))
 
-    return Table(name, list(columns), read)
+    return Table(name, list(columns), read, classes=classes)
 
 
 def _of_rows(rows: Sequence[Any], name: str) -> Table:
@@ -577,13 +620,14 @@ def parquet_table(file: Path | BinaryIO, name: str) -> Table:
     state = file if isinstance(file, Path) else file.fileno()
     begun = file_state(state)
     try:
-        schema = plain_schema(pa.parquet.ParquetFile(file).schema_arrow)
+        written = pa.parquet.ParquetFile(file).schema_arrow
+        schema, classes = plain_schema(written), saved_class_names(written)
         columns = list(schema.names)
     except failures as error:
         raise unreadable(error) from None
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise InputError(f"{path}: two columns have the same name, {short_repr(twice[0])}")
-    return Table(name, columns, read, format=PARQUET, schema=schema)
+    return Table(name, columns, read, format=PARQUET, schema=schema, classes=classes)
 
 
 _READERS: dict[str, Callable[[Path], Table]] = {

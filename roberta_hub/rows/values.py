@@ -115,6 +115,20 @@ def number_in(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+FLOAT32_MAX = 3.4028234663852886e38
+
+
+def float32_in(value: Any) -> float | None:
+    """Read a cell as a number that float32 holds; None where it is none.
+
+    Example:
+        >>> float32_in("2.5"), float32_in(1e39), float32_in("nan")
+        (2.5, None, None)
+    """
+    number = number_in(value)
+    return None if number is None or abs(number) > FLOAT32_MAX else number
+
+
 FLAG_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 """Words that say yes or no, in any case."""
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from roberta_hub.errors import InputError, Remedy, RobertaHubError, sentence
 from roberta_hub.files import DISK_ERRORS, reason_of
-from roberta_hub.rows.formats import TextCounts
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.outputs import write_whole
 from roberta_hub.scale.reading import RowBatch, read_unit
@@ -232,7 +232,7 @@ def _write_unit(job: Job, unit: WorkUnit) -> Done:
     pa = arrow()
     errors: list[RobertaHubError] = []
     count = faults = 0
-    texts = TextCounts()
+    left = LeftOut()
     path = f"{job.folder}/{file_name(job.fingerprint, unit)}"
     schema = pa.schema([*job.source_schema.keep, *job.verb.schema()])
     note: dict[str, Any] = {"unit": unit.number, "fingerprint": job.fingerprint}
@@ -244,19 +244,19 @@ def _write_unit(job: Job, unit: WorkUnit) -> Done:
             for rows in read_unit(job.source, job.source_schema, unit):
                 found, wrong = _answer_rows(job, unit, rows)
                 for number, row in zip(rows.numbers, rows.texts, strict=True):
-                    texts.add(row, number)
+                    left.has(row, number)
                 for batch in found.to_batches():
                     writer.write_batch(batch, ROW_GROUP_ROWS)
                 count, faults = count + len(found), faults + len(wrong)
                 errors += wrong[: ERRORS_SHOWN - len(errors)]
-            found_in_all = FooterNote(count, faults, texts.missing, texts.words, tuple(errors))
+            found_in_all = FooterNote(count, faults, left.missing, left.words.rows, tuple(errors))
             note |= found_in_all.saved()
             writer.add_key_value_metadata({FOOTER_KEY: json.dumps(note)})
     except FileNotFoundError:  # another driver finished the lake and swept
         if (there := read_footer(job, unit)) is None:
             raise
         return _there(unit, there)
-    return Done(unit.number, "done", count, faults, texts.missing, texts.words, tuple(errors))
+    return Done(unit.number, "done", count, faults, left.missing, left.words.rows, tuple(errors))
 
 
 def _answer_rows(job: Job, unit: WorkUnit, rows: RowBatch) -> tuple[Any, list[InputError]]:

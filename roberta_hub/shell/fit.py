@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,18 +60,19 @@ def fit(table: str, output: str | None, **given: Any) -> int:
     """
     from roberta_hub.terminal import clean
     from roberta_hub.train.fitting.doubtful import doubtful_section
-    from roberta_hub.train.fitting.fit import prepare, read_rows
-    from roberta_hub.train.fitting.model_folder import check_output
+    from roberta_hub.train.fitting.fit import prepare, read_labelled
+    from roberta_hub.train.fitting.model_folder import check_output, check_same_table
     from roberta_hub.train.reports import duration, fitting, on_stderr, updates
 
     how = LearningOptions.__dataclass_fields__
     options = LearningOptions(**{name: given.pop(name) for name in how})
     named, output = output is not None, output or MINE
     folder, model = check_output(output), given.pop("model")
-    examples = read_rows(table, seed=options.seed, **given)
-    say(examples.summary())
-    _check_folder(folder, named, examples)
-    ready = prepare(examples, model=model, output=output, options=options)
+    found = read_labelled(table, seed=options.seed, **given)
+    say(found.summary())
+    if not named:  # another table's model stays
+        check_same_table(folder, [row.text for row in (*found.train, *found.valid)])
+    ready = prepare(found, model, output, options)
     say(ready.summary())
     try:
         with on_stderr(fitting, updates):
@@ -87,25 +87,15 @@ def fit(table: str, output: str | None, **given: Any) -> int:
     if fitted.doubtful:
         say("\n".join(doubtful_section(fitted.doubtful).text[1:]))
     say(f"The model is in {output}, with a README.md. Next:")
-    say(f"  {_next(output, examples)}")
+    say(f"  {_next(output, found)}")
     return 0
-
-
-def _check_folder(folder: Path, named: bool, examples: Examples | TagExamples) -> None:
-    """Leave another table's model where it is, unless its folder is named."""
-    from roberta_hub.train.fitting.model_folder import check_same_table
-
-    if not named:
-        check_same_table(folder, [row.text for row in (*examples.train, *examples.valid)])
 
 
 def _next(output: str, examples: Examples | TagExamples) -> str:
     """Write the line to type next."""
-    from roberta_hub.train.fitting.tag_examples import TagExamples
-
     model = f"-m {shlex.quote(output)}"
-    if isinstance(examples, TagExamples):
+    if examples.task == "tagging":
         return f"roberta-hub tag {model} 'Your text.'"
-    if len(examples.columns) == 2:
+    if isinstance(examples.train[0].text, tuple):
         return f"roberta-hub classify {model} --pair 'A text.' 'Another text.'"
     return f"printf 'Your text.\\n' | roberta-hub classify {model}"

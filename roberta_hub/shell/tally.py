@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import click
 
 from roberta_hub.errors import InputError, RobertaHubError
-from roberta_hub.rows.formats import TextCounts, row_count
+from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.shell.layout import AnsweredRow
 from roberta_hub.shell.reading import Item
 from roberta_hub.terminal import clean
@@ -19,9 +20,9 @@ class Tally:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._rows = self._unanswered = 0
+        self._unanswered = 0
         self._errors: list[RobertaHubError] = []
-        self._texts = TextCounts()
+        self._texts = LeftOut()
 
     def add(self, rows: Iterable[AnsweredRow]) -> None:
         """Count answered inputs.
@@ -30,9 +31,8 @@ class Tally:
             rows: of a window.
         """
         for row in rows:
-            self._rows += 1
             item = row.item
-            self._texts.add(item.fault if item.fault is not None else item.texts, item.where)
+            self._texts.has(item.fault if item.fault is not None else item.texts, item.where)
             if row.error is not None:
                 self._unanswered += 1
                 self._errors += [row.error] if len(self._errors) < ERRORS_SHOWN else []
@@ -46,18 +46,18 @@ class Tally:
         Raises:
             InputError: with "raise", inputs without an answer.
         """
-        notes = [self._texts.words_note()]
+        notes = self._texts.looking_missing()
         if self._unanswered and errors == "column":
             missing = self._texts.missing
             notes.append(
-                f"{row_count(self._unanswered)} of {self._rows:,} without an answer"
+                f"{row_count(self._unanswered)} of {self._texts.rows:,} without an answer"
                 + (f", {missing:,} of them without a text" if missing else "")
             )
-        for note in filter(None, notes):
+        for note in notes:
             click.echo(f"roberta-hub: note: {clean(note)}", err=True)
         if self._unanswered and errors == "raise":
             what, remedy = unanswered(
-                self._errors, self._unanswered, self._texts.missing, self._rows
+                self._errors, self._unanswered, self._texts.missing, self._texts.rows
             )
             raise InputError(what, remedy=remedy)
 

@@ -21,6 +21,7 @@ from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.evaluation.compare import mcnemar
 from roberta_hub.evaluation.comparison import Comparison, Slice
 from roberta_hub.measures.classes import CLASS_MEASURES, ClassMeasure
+from roberta_hub.train.fitting.examples import read_examples
 
 TEXTS = [f"{a} {b}" for a, b in pairwise(SENTENCES[:16])]
 TEXTS = [text[:90] for text in TEXTS for _ in (0, 1, 2)]
@@ -207,6 +208,7 @@ def test_several_labels_are_right_where_all_are(form: str) -> None:
     [
         (("false", "true"), [True, False]),
         (("0", "1"), [1.0, 0.0]),
+        (("0.0", "1.0"), [1.0, 0.0]),  # as `train` names them
         (("0", "1"), [1, 0]),
         (("art", "sport"), [" sport ", "art"]),
     ],
@@ -220,6 +222,27 @@ def test_labels_are_read_as_fit_learns_them(names: tuple[str, str], cells: list[
     assert found.whole.accuracy == (share, share)
     measured: Any = roberta_hub.evaluate(roberta, table)
     assert measured["accuracy"] == share
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "cells"),
+    [
+        ("single_label", ("0", "1"), ["0", "1", "nan", "1", "NaN", "0"]),
+        ("multi_label", ("a", "b"), [{"a": 1, "b": 0}, {"a": None, "b": None}, {"a": 1, "b": 1}]),
+        ("multi_label", ("a", "b"), [["a"], None, [], ["b"]]),
+    ],
+)
+def test_a_label_that_fit_misses_is_left_out(kind: str, names: Any, cells: list[Any]) -> None:
+    roberta = small_roberta(heads={"topic": 2}, labels={"topic": names})
+    roberta.kinds["topic"] = kind
+    table = {"text": TEXTS[:12], "label": [cells[i % len(cells)] for i in range(12)]}
+    learnt = read_examples(table)
+    rows = len(learnt.train) + len(learnt.valid)
+    found = roberta_hub.compare(roberta, roberta, table)
+    measured: Any = roberta_hub.evaluate(roberta, table)
+    assert found.whole.rows == measured.rows == rows < 12
+    assert f"{12 - rows} rows without a label left out, first table:" in "; ".join(learnt.notes)
+    assert measured.notes == found.notes == (f"left out: {12 - rows} rows without a label",)
 
 
 def test_rows_without_a_label_are_left_out_as_evaluate_does(

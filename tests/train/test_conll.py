@@ -11,10 +11,11 @@ from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.train.data.conll import is_conll, text_of
 from roberta_hub.train.data.tagged_words import read_words
 from roberta_hub.train.fitting.span_layouts import span_table
-from roberta_hub.train.fitting.spans import Unlearnt, checked
+from roberta_hub.train.fitting.spans import checked
 
 GERMEVAL = """\
 #\thttp://de.wikipedia.org/wiki/Beispiel [2009-10-17]
@@ -191,7 +192,7 @@ def test_characters_are_joined_to_words(tmp_path: Path, between: str) -> None:
     path.write_text(lines_of(between))
     found = span_table(path)
     assert found is not None and found.layout.startswith("a character and its tag a line")
-    (row,) = checked(found.read(), Unlearnt())
+    (row,) = checked(found.read(), LeftOut())
     assert (row.text, row.spans) == (ADA_MET, ((0, 3, "P"), (8, 11, "P"), (15, 19, "L")))
     said = "each line is a character, not a word; write a word a line, or JSONL"
     for read in (read_words, lambda path: roberta_hub.evaluate(tagging(), path)):
@@ -211,7 +212,7 @@ def test_characters_of_a_script_without_blanks(tmp_path: Path) -> None:
     path.write_text(CHINESE)
     found = span_table(path)
     assert found is not None
-    rows = checked(found.read(), Unlearnt())
+    rows = checked(found.read(), LeftOut())
     assert [(row.text, row.spans) for row in rows] == [
         ("我在上海，你呢？", ((2, 4, "LOC"),)),
         ("他去北京", ((2, 4, "LOC"),)),

@@ -11,19 +11,20 @@ import pytest
 from learning import parquet
 
 from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.train.data.tagged_words import read_words
 from roberta_hub.train.fitting.span_layouts import span_table
-from roberta_hub.train.fitting.spans import Annotated, Unlearnt, checked
+from roberta_hub.train.fitting.spans import Annotated, checked
 
 TEXT = "Ada Lovelace lived in London."
 SPANS = [(0, 12, "PER"), (22, 28, "LOC")]
 NONE = "It rained."
 
 
-def read(table: Any, **given: Any) -> tuple[list[Annotated], Unlearnt]:
+def read(table: Any, **given: Any) -> tuple[list[Annotated], LeftOut]:
     found = span_table(table, **given)
     assert found is not None
-    left = Unlearnt()
+    left = LeftOut()
     return checked(found.read(), left), left
 
 
@@ -216,6 +217,7 @@ def test_a_line_without_a_tag_is_named(tmp_path: Path) -> None:
 
 def test_numbers_as_tags_have_the_names_of_the_data_set(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
     rows = {"tokens": [["in", "New", "York"]], "ner_tags": [[0, 1, 2]]}
     names = ["O", "B-LOC", "I-LOC"]
     feature = {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "Sequence"}
@@ -450,3 +452,10 @@ def test_a_column_of_what_is_nearly_a_span_is_named(column: str, value: Any) -> 
     rows = [{"text": f"{TEXT} {i}", column: value} for i in range(9)]
     with pytest.raises(InputError, match=rf"^table:1: {column} holds .* which is no span; write"):
         span_table(rows)
+
+
+def test_a_row_with_more_words_than_tags_costs_no_other_row() -> None:
+    rows = [{"tokens": ["in", "Rome"], "ner_tags": ["O", "B-LOC"]} for _ in range(3)]
+    found, left = read([*rows, {"tokens": ["in", "Bonn"], "ner_tags": ["O"]}])
+    assert [row.spans for row in found] == [((3, 7, "LOC"),)] * 3
+    assert left.notes() == ["1 row not learnt, not as many tags as words: table:4"]

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.tag import UNSPACED
+from roberta_hub.rows.labels import label_of
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import Table
-from roberta_hub.train.data.labels import label_of
 
 SUFFIXES = (
     *(".conll", ".conll2003", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".bioes"),

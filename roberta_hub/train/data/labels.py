@@ -7,75 +7,20 @@ is no class, is refused before the run begins.
 from __future__ import annotations
 
 import math
-import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal
-from typing import Any
 
 from roberta_hub.errors import InputError
 from roberta_hub.rows.formats import looks_missing, row_count
-from roberta_hub.terminal import clean
+from roberta_hub.rows.labels import label_of
 from roberta_hub.text.learnt import folded
 from roberta_hub.train.reports import first_process, logger
 from roberta_hub.train.settings import Config
 
 CLASSES_SHOWN = 20
 """How many classes are listed with their counts."""
-UNWRITABLE_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode's categories of control characters, half surrogate pairs and line breaks."""
-
-
-def label_of(value: Any, where: str) -> str:
-    """Read a label as text, without white space around it.
-
-    Args:
-        value: a cell's text, number or truth value; JSON and Parquet have all three.
-        where: file and line of the value, for messages.
-
-    Raises:
-        InputError: no label: missing, NaN, an object, or text that cannot be shown.
-
-    Example:
-        >>> label_of(" good ", "x.tsv:2"), label_of(True, "x.jsonl:1"), label_of(1.0, "x.jsonl:2")
-        ('good', 'true', '1.0')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if value is None or isinstance(value, (list, tuple, set, dict, bytes, bytearray)):
-        kind = "missing" if value is None else f"a {type(value).__name__}, not text or a number"
-        raise InputError(f"{where}: the label is {kind}")
-    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
-        raise InputError(f"{where}: the label is {value}, which is no class and no number")
-    label = str(value).strip()
-    if not label:
-        raise InputError(f"{where}: the label is empty")
-    if not label.isprintable():
-        odd = next((c for c in label if unicodedata.category(c) in UNWRITABLE_CATEGORIES), None)
-        if odd is not None:
-            raise InputError(
-                f"{where}: label '{clean(label)[:60]}' holds U+{ord(odd):04X}, a control "
-                "character, a line break or half a character; take it out"
-            )
-    return label
-
-
-def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
-    """Read the labels of a text that may have many: a list, or text with separators; "" for none.
-
-    Raises:
-        InputError: one of them is no label.
-
-    Example:
-        >>> labels_of("cat, dog", ",", "x.tsv:2"), labels_of([], ",", "x.jsonl:1")
-        (('cat', 'dog'), ())
-    """
-    many = value
-    if isinstance(value, str):
-        many = value.split(separator) if value.strip() else []
-    return tuple(label_of(item, where) for item in (many if isinstance(many, list) else [many]))
 
 
 def group_alike(labels: Iterable[str]) -> list[list[str]]:
@@ -175,33 +120,6 @@ def _shared(one: str, other: str) -> int:
     """Count the characters with which both begin."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
-    """Read how likely each class is; the numbers are divided by their sum, which is 1 but for dust.
-
-    Args:
-        value: numbers between blanks; JSON and Parquet also have lists.
-        where: file and line of the value, for messages.
-
-    Raises:
-        InputError: no numbers from 0 to 1 whose sum is 1.
-
-    Example:
-        >>> probabilities_of("0.25 0.75", "x.tsv:2"), probabilities_of([0, 1], "x.jsonl:1")
-        ((0.25, 0.75), (0.0, 1.0))
-    """
-    cells = value.split() if isinstance(value, str) else value
-    try:
-        found = [float(cell) for cell in cells] if isinstance(cells, (list, tuple)) else []
-    except (TypeError, ValueError):
-        found = []
-    if not all(0 <= number <= 1 for number in found) or abs(sum(found) - 1) > 0.01:
-        raise InputError(
-            f"{where}: {str(value)[:60]!r} is not the probability of each class; write numbers "
-            "from 0 to 1 with blanks between them, whose sum is 1"
-        )
-    return tuple(number / sum(found) for number in found)
 
 
 def label_names(

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from roberta_hub.errors import InputError
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS, Row
-from roberta_hub.rows.values import is_blank
+from roberta_hub.rows.values import float32_in, is_blank
 from roberta_hub.train.data.roles import (
-    RowTexts,
     check_format,
     column_roles,
     nonempty,
     read_rows,
+    text_in,
+    warn_of,
 )
 
 PAIR_ROLES = ("sentence", "sentence2", "sentence3", "score")
@@ -83,7 +82,7 @@ def _examples(
     table: Iterator[Row], named: Mapping[str, Any], asked: set[str]
 ) -> Iterator[PairExample]:
     first: set[str] = set()
-    texts_of_rows = RowTexts()
+    left = LeftOut()
     for row in table:
         own = {role for role in PAIR_ROLES if role in asked or named[role] in row.values}
         first = first or own
@@ -96,7 +95,7 @@ def _examples(
                     "data.columns.sentence2",
                 )
         second = ("sentence", "sentence2") if "sentence2" in first else ("sentence",)
-        if texts_of_rows.read(row, [named[role] for role in second]) is None:
+        if text_in(row, [named[role] for role in second], left) is None:
             continue
         texts = [_sentence(row, named[role]) for role in second]
         if "sentence3" in own and not is_blank(row.values.get(named["sentence3"])):
@@ -104,7 +103,7 @@ def _examples(
         score = _score(row, named["score"]) if "score" in first else None
         _check(texts, score, row)
         yield PairExample(tuple(texts), score, row.where)
-    texts_of_rows.warn()
+    warn_of(left)
 
 
 def _sentence(row: Row, column: str) -> str:
@@ -115,12 +114,8 @@ def _sentence(row: Row, column: str) -> str:
 
 
 def _score(row: Row, column: str) -> float:
-    value = row.value(column)
-    try:
-        score = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not abs(score) <= torch.finfo(torch.float32).max:  # NaN is not either
+    score = float32_in(value := row.value(column))
+    if score is None:
         raise row.error(f"score {str(value)[:40]!r} is no number")
     return score
 

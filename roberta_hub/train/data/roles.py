@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from roberta_hub.errors import InputError, UnknownNameError
-from roberta_hub.rows.formats import Missing, TextCounts
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import FORMATS, Row, format_of, open_table
-from roberta_hub.rows.values import Fault
 from roberta_hub.train.limits import suggestion
 
 Example = TypeVar("Example")
@@ -66,38 +65,21 @@ def parse_digits(value: Any) -> int | None:
     return int(value) if re.fullmatch(r"\d{1,6}", str(value)) else None
 
 
-class RowTexts:
-    """Reads the texts of rows to learn from; leaves rows without a text out, and counts them."""
+def text_in(row: Row, columns: Sequence[str], left: LeftOut) -> str | tuple[str, ...] | None:
+    """Read the text of a row to learn from, or its pair; None: it is left out, which is counted.
 
-    def __init__(self) -> None:
-        """Begin a file."""
-        self._counts, self._rows = TextCounts(), 0
+    The first row must have all columns.
+    """
+    for column in columns:
+        if not left.rows and column not in row.values:
+            row.value(column)  # raises
+    return left.text(row, columns)
 
-    def read(self, row: Row, columns: Sequence[str]) -> str | tuple[str, ...] | None:
-        """Read the text of a row, or its pair; None: it is left out.
 
-        Args:
-            row: the next of the file.
-            columns: with the texts; the first row has them all.
-
-        Raises:
-            InputError: no such column, or something else than a text.
-        """
-        self._rows += 1
-        for column in columns:
-            if self._rows == 1 and column not in row.values:
-                row.value(column)  # raises
-        texts = row.texts_of(columns)
-        self._counts.add(texts, row.where)
-        if isinstance(texts, Fault) and not isinstance(texts, Missing):
-            raise row.error(texts.why)
-        return None if isinstance(texts, Fault) else texts
-
-    def warn(self) -> None:
-        """Warn once of the rows that were left out, and of texts that look missing."""
-        for note in (self._counts.missing_note("left out"), self._counts.words_note()):
-            if note:
-                warnings.warn(note, stacklevel=3)
+def warn_of(left: LeftOut) -> None:
+    """Warn once of the rows that were left out, and of texts that look missing."""
+    for note in left.sentences():
+        warnings.warn(note, stacklevel=3)
 
 
 def nonempty(found: list[Example], path: Path | str) -> list[Example]:

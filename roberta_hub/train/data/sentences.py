@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
+from roberta_hub.rows.labels import label_of, labels_of, probabilities_of
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS
 from roberta_hub.text.tokenizer import Text
-from roberta_hub.train.data.labels import label_of, labels_of, probabilities_of
 from roberta_hub.train.data.roles import (
-    RowTexts,
     check_format,
     column_roles,
     nonempty,
     read_rows,
+    text_in,
+    warn_of,
 )
 
 SENTENCE_ROLES = ("sentence", "sentence2", "label", "probabilities")
@@ -122,7 +124,7 @@ def read_sentences(
     check_format(format, (*FORMATS, *GLUE_LAYOUTS))
     named = column_roles(columns, SENTENCE_ROLES, {"sentence": "sentence", "label": "label"})
     found: list[LabelledText] = []
-    texts = RowTexts()
+    left = LeftOut()
     for row in read_rows(path, format):
         if (
             not found
@@ -131,7 +133,7 @@ def read_sentences(
         ):
             named["sentence2"] = "sentence2"
         roles = [role for role in ("sentence", "sentence2") if role in named]
-        text = texts.read(row, [named[role] for role in roles])
+        text = text_in(row, [named[role] for role in roles], left)
         if text is None:
             continue
         labels = _labels(row.value(named["label"]), separator, row.where)
@@ -139,7 +141,7 @@ def read_sentences(
         if "probabilities" in named:
             likely = probabilities_of(row.value(named["probabilities"]), row.where)
         found.append(LabelledText(text, labels, row.where, likely))
-    texts.warn()
+    warn_of(left)
     return nonempty(found, path)
 
 

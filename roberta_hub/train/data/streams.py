@@ -23,12 +23,13 @@ from torch import Tensor
 from roberta_hub.checkpoint.fetch.cache import lock
 from roberta_hub.errors import InputError
 from roberta_hub.files import flush, read_note, write_json
+from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
 from roberta_hub.terminal import progress_bar
 from roberta_hub.text.tokenizer import Tokenizer
 from roberta_hub.train.data.digests import DIGEST_BYTES
-from roberta_hub.train.data.roles import RowTexts, read_rows
+from roberta_hub.train.data.roles import read_rows, text_in, warn_of
 
 STREAM_VERSION = 1
 JOIN_BYTES = 1 << 20
@@ -191,16 +192,16 @@ def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
     other file is text, a blank line between documents.
     """
     if format_of(path) is not None:
-        texts = RowTexts()
+        left = LeftOut()
         for k, row in enumerate(read_rows(path)):
             if not k and column not in row.values:
                 raise row.error(
                     f"no text in column {column!r}; it has {', '.join(row.values)}; name the "
                     "column with data.columns={text: ...}"
                 )
-            if texts.read(row, [column]) is not None:
+            if text_in(row, [column], left) is not None:
                 yield [part for part in row.text(column).splitlines() if part.strip()]
-        texts.warn()
+        warn_of(left)
         return
     document: list[str] = []
     for _, text in lines(path):

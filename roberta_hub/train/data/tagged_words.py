@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError, Remedy
+from roberta_hub.rows.labels import label_of
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import format_of
 from roberta_hub.train.data.conll import TaggedWords, Wanted, read_conll
-from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
 _ROLES = {"text": "words", "label": "tags"}

@@ -19,9 +19,20 @@ from roberta_hub.rows.columns import (
     is_headless,
     shell_list,
 )
-from roberta_hub.rows.formats import Missing, TextCounts, row_count
+from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.labels import (
+    LabelledRow,
+    class_of,
+    is_nan_word,
+    is_unlabelled,
+    labelled_rows,
+    labels_in,
+    parse_cell,
+    separator_of,
+)
+from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import Fault, is_blank, number_in, to_python
+from roberta_hub.rows.values import is_blank, number_in
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import group_alike, missing_note, mistyped_notes
@@ -29,22 +40,12 @@ from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.multi_label import (
     about_dicts,
     check_vectors,
-    flags_in,
     holds_texts_of_lists,
-    label_name,
-    labels_in,
     likely_separator,
-    parse_cell,
-    separator_of,
     separator_words,
 )
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
-from roberta_hub.train.fitting.split import (
-    drop_held_out,
-    group_duplicates,
-    short_place,
-    split,
-)
+from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 from roberta_hub.train.limits import MAX_SEED
 
 FIT_TASKS = ("classification", "regression", "multi_label")
@@ -125,13 +126,7 @@ class Examples:
             f"labels: {clean(self.label)}",
             f"task: {self.task.replace('_', '-')}{self._spread()}",
         ]
-        counts = self.counts().most_common() if self.task != "regression" else []
-        width = max((len(name) for name, _ in counts[:SUMMARY_CLASSES]), default=0)
-        for name, count in counts[:SUMMARY_CLASSES]:
-            bar = "█" * max(1, round(24 * count / counts[0][1]))
-            lines.append(f"  {clean(name[:40]):<{min(width, 40)}} {count:>8,}  {bar}")
-        if len(counts) > SUMMARY_CLASSES:
-            lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
+        lines += [] if self.task == "regression" else count_bars(self.counts())
         lines += [wrap_note(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
@@ -141,6 +136,19 @@ class Examples:
             return f", {len(self.counts())} {'labels' if self.task == 'multi_label' else 'classes'}"
         values = [float(e.labels[0]) for e in (*self.train, *self.valid)]
         return f", numbers from {min(values):g} to {max(values):g}"
+
+
+def count_bars(counts: Counter[str]) -> list[str]:
+    """Draw a line for each label: its rows or spans, and a bar; the most frequent first."""
+    ordered = counts.most_common()
+    shown = ordered[:SUMMARY_CLASSES]
+    width = min(max((len(name) for name, _ in shown), default=0), 40)
+    lines = [
+        f"  {clean(name[:40]):<{width}} {n:>8,}  {'█' * max(1, round(24 * n / ordered[0][1]))}"
+        for name, n in shown
+    ]
+    more = len(ordered) - len(shown)
+    return [*lines, f"  and {more} more"] if more else lines
 
 
 def wrap_note(note: str) -> str:
@@ -158,6 +166,7 @@ def read_examples(
     seed: int = 1,
     separator: Any = None,
     header: bool = True,
+    source: Table | None = None,
 ) -> Examples:
     """Read a table of texts and labels, and hold some rows out.
 
@@ -179,6 +188,7 @@ def read_examples(
         separator: between the labels in a cell of text, of which an empty one then is none; None: a
             text is one label.
         header: whether the first row of a CSV or TSV names the columns; else they are "1", "2", ...
+        source: the table where it is open, its first rows kept; None: it is opened.
 
     Raises:
         RobertaHubError: a table, a column or a row that cannot be used.
@@ -186,7 +196,7 @@ def read_examples(
     one_of("task", task, (None, *FIT_TASKS, "tagging"))  # whose tables are read before
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
     share, separator = held_out_share(valid), separator_of(separator)
-    source = table_of(table, header=header)
+    source = source or table_of(table, header=header).kept()
     columns, labels = find_columns(source, text, label)
     name = _in_a_row(labels)
     notes: list[str] = []
@@ -215,9 +225,7 @@ def read_examples(
         words = "held out; scores are cross-validated"
     elif share is not None:
         train, held_out = split(found, groups, share, seed, task)
-        words = f"held out ({share:.3g} of each class, seed {seed})"
-        if task != "classification":
-            words = f"held out ({share:.3g} of the rows, seed {seed})"
+        words = share_words(share, seed, task)
     else:
         other = table_of(valid, "valid", header=header or _path(valid) is None)
         for column in (*columns, *labels):
@@ -271,6 +279,12 @@ def _path(table: Any) -> str | None:
     return os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
 
 
+def share_words(share: float, seed: int, task: str) -> str:
+    """Say how rows were held out."""
+    of = "each class" if task == "classification" else "the rows"
+    return f"held out ({share:.3g} of {of}, seed {seed})"
+
+
 def held_out_share(valid: Any) -> float | None:
     """Return the share to hold out; None where `valid` is a table."""
     if isinstance(valid, str) and number_in(valid) is not None and not os.path.exists(valid):
@@ -285,10 +299,6 @@ def held_out_share(valid: Any) -> float | None:
             )
         return float(valid)
     return None
-
-
-Usable = tuple[Row, Text, Any]
-"""(row, its text or pair, the value of its label; a dict where columns are a label each)."""
 
 
 @dataclass(frozen=True)
@@ -307,44 +317,16 @@ class _Reading:
 
 def _with_texts(
     table: Table, columns: Sequence[str], labels: Sequence[str], notes: list[str]
-) -> list[Usable]:
+) -> list[LabelledRow]:
     """Read the rows that have a text; note those that have none."""
-    found: list[Usable] = []
-    without: list[str] = []
-    counts = TextCounts()
-    for row in table.rows():
-        text = row.texts_of(columns)
-        if isinstance(text, Missing) or (not isinstance(text, Fault) and _is_blank(text)):
-            without.append(row.where)
-            continue
-        if isinstance(text, Fault):
-            raise row.error(text.why, _NAME_THE_COLUMN)
-        counts.add(text, short_place(row.where))
-        several = len(labels) > 1
-        value = flags_in(row, labels) if several else to_python(row.values.get(labels[0]))
-        found.append((row, text, value))
-    notes += _left_out("text", without)
-    notes += filter(None, [counts.words_note()])
+    left = LeftOut(blank=True)
+    found = list(labelled_rows(table, columns, labels, left))
+    notes += left.sentences(short=True)
     return found
 
 
-_NAME_THE_COLUMN = Remedy(
-    "text=... names the column of the texts", "--text names the column of the texts"
-)
-
-
-def _is_blank(text: Text) -> bool:
-    return not any(part.strip() for part in ([text] if isinstance(text, str) else text))
-
-
-def _left_out(what: str, places: Sequence[str]) -> list[str]:
-    if not places:
-        return []
-    return [f"{row_count(len(places))} without a {what} left out, first {short_place(places[0])}"]
-
-
 def _reading(
-    rows: Sequence[Usable],
+    rows: Sequence[LabelledRow],
     label: str,
     labels: Sequence[str],
     task: str | None,
@@ -367,7 +349,7 @@ def _reading(
     values = [parse_cell(value, None, texts) for value in values]
     if any(isinstance(value, (list, Mapping)) for value in values):
         return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
-    numbers = [value for value in values if not _is_nan(value)]
+    numbers = [value for value in values if not is_nan_word(value)]
     nan = task is None and 0 < len(numbers) < len(values) and None not in map(number_in, numbers)
     task = task or find_task(numbers if nan else values)
     if task != "regression" and (likely := likely_separator(values)):
@@ -375,27 +357,22 @@ def _reading(
     return _Reading(task, None, texts, empty=task == "multi_label", nan=nan)
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().casefold() == "nan"
-
-
-def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) -> list[Usable]:
+def _with_labels(
+    rows: Sequence[LabelledRow], reading: _Reading, notes: list[str]
+) -> list[LabelledRow]:
     """Leave out the rows without a label, and open the lists in the others; note both."""
-    found: list[Usable] = []
-    without, empty = [], []
+    found: list[LabelledRow] = []
+    left, empty = LeftOut(), []
     for row, text, value in rows:
-        missing = is_blank(value) or (
-            isinstance(value, Mapping) and all(map(is_blank, value.values()))
-        )
-        missing = (missing and value != {}) or (reading.nan and _is_nan(value))
+        missing = is_unlabelled(value) or (reading.nan and is_nan_word(value))
         if missing and reading.empty and value is not None:
             empty.append(row.where)
             found.append((row, text, []))
         elif missing:
-            without.append(row.where)
+            left.add(NO_LABEL, row.where)
         else:
             found.append((row, text, parse_cell(value, reading.separator, reading.texts)))
-    notes += _left_out("label", without)
+    notes += left.sentences(short=True)
     if empty:
         notes.append(
             f"{row_count(len(empty))} with an empty cell are learnt as texts without a label, "
@@ -404,7 +381,9 @@ def _with_labels(rows: Sequence[Usable], reading: _Reading, notes: list[str]) ->
     return found
 
 
-def _check_rows(table: Table, rows: Sequence[Usable], columns: Sequence[str], label: str) -> None:
+def _check_rows(
+    table: Table, rows: Sequence[LabelledRow], columns: Sequence[str], label: str
+) -> None:
     if not rows:
         raise InputError(
             f"{table.name}: no row has both a text ({', '.join(columns)}) and a label ({label}). "
@@ -458,11 +437,11 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Labelle
     if isinstance(value, (list, Mapping)):
         what = "list" if isinstance(value, list) else "dict"
         raise InputError(f"{row.where}: {label} is a {what}; task multi_label learns those")
-    return LabelledText(text, (label_name(value, row.where),), row.where)
+    return LabelledText(text, (class_of(value, row.where),), row.where)
 
 
 def _check(
-    name: str, found: Sequence[LabelledText], rows: Sequence[Usable], task: str, label: str
+    name: str, found: Sequence[LabelledText], rows: Sequence[LabelledRow], task: str, label: str
 ) -> None:
     """Refuse labels that nothing can be learnt from."""
     different = {example.labels for example in found}

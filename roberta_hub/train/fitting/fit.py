@@ -15,6 +15,8 @@ from roberta_hub.errors import InputError, Remedy
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import checked
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.rows.left_out import short_place
+from roberta_hub.rows.tables import Table
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
 from roberta_hub.text.learnt import digest
@@ -27,7 +29,6 @@ from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_A
 from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
-from roberta_hub.train.fitting.split import short_place
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
     judged_kind,
@@ -35,7 +36,7 @@ from roberta_hub.train.fitting.starting_model import (
     load_to_train,
     memory_note,
 )
-from roberta_hub.train.fitting.tag_examples import TagExamples, read_tag_examples
+from roberta_hub.train.fitting.tag_examples import TagExamples, find_spans, read_tag_examples
 from roberta_hub.train.fitting.tagger import ReadyTagger, prepare_tagger
 from roberta_hub.train.settings import Config
 
@@ -134,7 +135,7 @@ def fit(
         seed=seed,
     )
     directory = None if output is None else check_output(output)
-    examples = read_rows(
+    examples = read_labelled(
         table,
         text=text,
         label=label,
@@ -144,33 +145,36 @@ def fit(
         separator=separator,
         header=header,
     )
-    ready = prepare(examples, model=model, output=directory, options=options)
+    ready = prepare(examples, model, directory, options)
     for note in (*examples.notes, *ready.notes):
         warnings.warn(clean(f"{examples.source}: {note}"), stacklevel=3)
     return ready.train(progress)
 
 
-def read_rows(table: Any, **given: Any) -> Examples | TagExamples:
-    """Read the examples of a tagger from a table with spans, and of a classifier from any other.
+def read_labelled(table: Any, **given: Any) -> Examples | TagExamples:
+    """Read a table to learn from: texts with spans where it holds them, else texts with labels.
 
     Args:
-        table: as for `fit`.
-        given: keywords of `read_examples`.
+        table: see `read_examples`.
+        **given: all of its options.
     """
-    spans = read_tag_examples(table, **given)
-    return read_examples(table, **given) if spans is None else spans
+    asked = (given[name] for name in ("text", "label", "task", "separator"))
+    source = find_spans(table, *asked, header=given["header"])
+    if (found := read_tag_examples(table, **given, source=source)) is not None:
+        return found
+    return read_examples(table, **given, source=source if isinstance(source, Table) else None)
 
 
-def prepare(examples: Examples | TagExamples, **given: Any) -> ReadyClassifier | ReadyTagger:
-    """Load the model, and choose how it learns the examples.
-
-    Args:
-        examples: of `read_rows`.
-        given: keywords of `prepare_classifier`.
-    """
+def prepare(
+    examples: Examples | TagExamples,
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None,
+    options: LearningOptions,
+) -> ReadyClassifier | ReadyTagger:
+    """Load the model, and choose how it learns the examples; see `prepare_classifier`."""
     if isinstance(examples, TagExamples):
-        return prepare_tagger(examples, **given)
-    return prepare_classifier(examples, **given)
+        return prepare_tagger(examples, model=model, output=output, options=options)
+    return prepare_classifier(examples, model=model, output=output, options=options)
 
 
 @dataclass(frozen=True)

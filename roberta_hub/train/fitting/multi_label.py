@@ -1,6 +1,6 @@
-"""Reads multi-label cells: lists, dicts, columns of 0 and 1, text with separators.
+"""Tells what a column of labels looks like: lists and their texts, dicts, text with separators.
 
-It also tells where cells look as if they held several labels, so that a note can say what to type.
+Where cells look as if they held several labels, a note can say what to type.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.errors import InputTypeError, Remedy
+from roberta_hub.errors import Remedy
 from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.labels import LABEL_SEPARATORS, labels_in
+from roberta_hub.rows.left_out import short_place
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row
-from roberta_hub.rows.values import flag_in, is_blank, number_in, to_python
-from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.split import short_place
+from roberta_hub.rows.values import number_in, to_python
 
 Cell = tuple[Row, Any]
 """A row, and the value of its label."""
-LABEL_SEPARATORS = (",", ";", "|")
-"""What people put between labels."""
 LIST_CELLS_SHARE = 0.9
 """So large a share of the cells must be texts of lists, that all of them are read so."""
 SEPARATOR_CELLS_SHARE = 0.1
@@ -32,132 +30,11 @@ _DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
 """A number as German and French write it."""
 
 
-def separator_of(value: object) -> str | None:
-    """Check what separates the labels in a cell of text; None: nothing does.
-
-    Raises:
-        InputTypeError: no str, or an empty one.
-    """
-    if value is None or (isinstance(value, str) and value):
-        return value
-    raise InputTypeError(
-        f'separator is {short_repr(value)}; give the text between labels, such as ","'
-    )
-
-
-# ---- one cell ----
-
-
-def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
-    """Return the list or the dict that a cell of text holds; any other value as it is.
-
-    Args:
-        value: of the cell.
-        separator: between the labels of a text; None: a text is one label.
-        texts: whether a text that looks like a list is one.
-
-    Example:
-        >>> parse_cell("a; b;", ";", False), parse_cell("['a']", None, True)
-        (['a', 'b'], ['a'])
-        >>> parse_cell("a; b", None, True)
-        'a; b'
-    """
-    if not isinstance(value, str):
-        return value
-    found = parse_list(value) if texts else None
-    if found is None and separator is not None:
-        return [part.strip() for part in value.split(separator) if part.strip()]
-    return value if found is None else found
-
-
-def label_name(value: Any, where: str) -> str:
-    """Read one label; whole floats, as pandas has next to NaN, are read as integers.
-
-    Raises:
-        InputError: see `label_of`.
-    """
-    value = to_python(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return label_of(value, where)
-
-
-def labels_in(value: Any, row: Row, label: str) -> tuple[str, ...]:
-    """Read the labels of a text, each once and sorted.
-
-    Args:
-        value: a list of labels; a dict of labels with truth values or numbers, of which 0.5 and
-            more is a yes; or one label.
-        row: of the value, for messages.
-        label: column of the value.
-
-    Raises:
-        InputError: one of them is no label, or a dict's value no number.
-
-    Example:
-        >>> row = Row({}, 1, "x.jsonl:1")
-        >>> labels_in({"a": True, "b": 0.0, "c": 0.7, "d": None}, row, "cats")
-        ('a', 'c')
-        >>> labels_in(["b", "a", "b"], row, "labels"), labels_in("New York, NY", row, "labels")
-        (('a', 'b'), ('New York, NY',))
-    """
-    if isinstance(value, Mapping):
-        value = [name for name, amount in value.items() if _amount(name, amount, row, label) >= 0.5]
-    items = value if isinstance(value, list) else [value]
-    return tuple(sorted({label_name(item, row.where) for item in items}))
-
-
-def _amount(name: object, value: Any, row: Row, label: str) -> float:
-    """Read how much of a label a dict says; a null is as a label that is not there."""
-    value = to_python(value)
-    if is_blank(value):  # Parquet gives every row all keys
-        return 0.0
-    yes = flag_in(value)
-    number = number_in(value) if yes is None else float(yes)
-    if number is None:
-        raise row.error(
-            f"{label} has {short_repr(name)}: {short_repr(value)}; a dict of labels says true or "
-            "false, or a number, of each"
-        )
-    return number
-
-
-def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
-    """Read the labels of a row that has a column of 0 and 1 for each; None: a cell is empty.
-
-    Raises:
-        InputError: a cell that is neither yes nor no.
-
-    Example:
-        >>> flags_in(Row({"text": "Fool!", "toxic": "1", "threat": "no"}, 2, "x.csv:2"),
-        ...          ["toxic", "threat"])
-        {'toxic': True, 'threat': False}
-    """
-    found: dict[str, bool] = {}
-    for column in columns:
-        value = to_python(row.values.get(column))
-        if is_blank(value):
-            return None
-        yes = flag_in(value)
-        if yes is None:
-            raise row.error(
-                f"{column} is {short_repr(value)}; a column that is a label of its own holds 0 or "
-                "1, true or false, yes or no"
-            )
-        found[column] = yes
-    return found
-
-
 # ---- a column ----
 
 
 def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) -> bool:
     """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV.
-
-    Args:
-        cells: of the column.
-        label: its name.
-        notes: the first cell that differs from most is added.
 
     Raises:
         InputError: at least half of the texts are such, but not nearly all.
@@ -195,11 +72,7 @@ def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) ->
 
 
 def check_vectors(cells: Sequence[Cell], label: str) -> None:
-    """Refuse lists of as many zeros and ones as there are labels, which have no names.
-
-    Raises:
-        InputError: the column holds such lists.
-    """
+    """Refuse lists of as many zeros and ones as there are labels, which have no names."""
     lists = [value for _, value in cells if isinstance(value, list)]
     sizes = {len(value) for value in lists}
     if len(sizes) != 1 or sizes <= {0, 1} or len(lists) < len(cells):

@@ -20,13 +20,14 @@ from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
 from roberta_hub.inference.tag import OUTSIDE, entities
-from roberta_hub.rows.arrow import import_arrow
 from roberta_hub.rows.columns import LABEL_COLUMNS, TEXT_COLUMNS, find_columns
+from roberta_hub.rows.labels import label_of
 from roberta_hub.rows.lines import decoded, document, lines, raw_lines
-from roberta_hub.rows.tables import Row, Table, format_of, json_object, json_rows, table_of
+from roberta_hub.rows.tables import Row, Table, format_of, json_object, open_table, table_of
 from roberta_hub.rows.values import Fault, is_blank
 from roberta_hub.train.data.conll import (
     SENTENCES,
+    TaggedWords,
     Wanted,
     is_conll,
     is_joined,
@@ -35,7 +36,6 @@ from roberta_hub.train.data.conll import (
     text_of,
     tidy_tags,
 )
-from roberta_hub.train.data.labels import label_of
 from roberta_hub.train.fitting.spans import Marked, is_near_span, is_span
 
 SPANS = ("spans", "entities", "ents")
@@ -69,6 +69,9 @@ class SpanTable:
     """What it was found to be, in words."""
     read: Callable[[], Iterator[Marked]]
     """Reads the rows from the start."""
+    sentences: Callable[[bool], list[TaggedWords]] | None = None
+    """Where words have tags: reads the sentences, or raises the error of a row that is none. Its
+    argument is whether the caller joins characters to words."""
 
 
 def span_table(
@@ -92,36 +95,47 @@ def span_table(
         >>> found.layout, [row.spans for row in found.read()]
         ('texts with spans (text, spans)', [[[0, 3, 'PER']]])
     """
+    source = open_source(table, text, label, header=header)
+    return _of_table(source, text, label) if isinstance(source, Table) else source
+
+
+def open_source(
+    table: Any, text: Any = None, label: str | None = None, *, header: bool = True
+) -> SpanTable | Table | None:
+    """Open what may hold spans: a table, whose rows are kept, or a layout that is no table of rows.
+
+    Returns:
+        A `SpanTable` of what can hold spans alone; None: a file that is neither.
+    """
     if isinstance(table, (str, os.PathLike)):
         # Path.is_file raises where a name is too long.
         return _file(Path(table), text, label, header) if os.path.isfile(table) else None
     if isinstance(table, (list, tuple)) and _is_pairs(table):
         return _pairs(table, "table")
-    return _of_table(table_of(table), text, label, _features_of(table))
+    return table_of(table).kept()
+
+
+def lone(value: Any) -> Any:
+    """Return the only name of a list of one, as a shell gives it."""
+    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
 # ---- files ----
 
 
-def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable | None:
+def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable | Table | None:
     if path.suffix == ".spacy":
         return _docbin(path)
-    begin = _begin(path)
+    named, begin = format_of(path), _begin(path)
     if re.match(r"\[\s*[\[{\]]", begin) or re.match(r'\{\s*"', begin):
         whole = _json(path)
         if whole is not None:
             return _document(whole, path, text, label)
-        jsonl = Table(str(path), _names(path), lambda: json_rows(raw_lines(path)))
-        return _of_table(jsonl, text, label, {})
-    named = format_of(path)
-    if named in ("csv", "jsonl", "parquet"):
-        features = _features_in(path) if named == "parquet" else {}
-        return _of_table(table_of(path, header=header), text, label, features)
-    if is_conll(path):
+        if named != "jsonl":
+            return _of_table(open_table(path, "jsonl").kept(), text, label)
+    if named in (None, "tsv") and is_conll(path):
         return _conll(path, Wanted(text, label))
-    if named == "tsv":
-        return _of_table(table_of(path, header=header), text, label, {})
-    return None
+    return None if named is None else table_of(path, header=header).kept()
 
 
 def _begin(path: Path) -> str:
@@ -135,15 +149,6 @@ def _begin(path: Path) -> str:
         if len(found) == 2:
             break
     return "\n".join(found)
-
-
-def _names(path: Path) -> list[str]:
-    """Name the columns that the first objects of a JSONL file have."""
-    found: dict[str, None] = {}
-    for _, values in islice(json_rows(raw_lines(path)), _LOOK):
-        if not isinstance(values, Fault):
-            found |= dict.fromkeys(values)
-    return list(found)
 
 
 def _json(path: Path) -> Any:
@@ -166,7 +171,7 @@ def _document(value: Any, path: Path, text: Any, label: str | None) -> SpanTable
         return _pairs(rows, str(path))
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path}: its JSON is no list of objects with spans; {TAKES}")
-    return _of_table(table_of(rows, str(path)), text, label, {})
+    return _of_table(table_of(rows, str(path)), text, label)
 
 
 def _docbin(path: Path) -> SpanTable:
@@ -193,21 +198,19 @@ def _docbin(path: Path) -> SpanTable:
 # ---- tables with a text a row ----
 
 
-def _of_table(
-    table: Table, text: Any, label: str | None, features: Mapping[str, Sequence[str]]
-) -> SpanTable | None:
-    rows = [row.values for row in islice(_sound(table), _LOOK)]
+def _of_table(table: Table, text: Any, label: str | None) -> SpanTable | None:
     if label is not None and label not in table.columns:
         return None
+    first = list(islice(_sound(table), _LOOK))
+    rows = [row.values for row in first]
     if label in (None, "annotations") and any(map(_is_task, rows)):
         return SpanTable(table.name, "Label Studio's tasks", lambda: _label_studio(table))
-    if (found := _token_columns(rows, text, label)) is not None:
-        names = features.get(found[1])
-        return _of_lists(table, *found, names)
+    if (found := _token_columns(table.columns, rows, text, label)) is not None:
+        return _of_lists(table, first, *found)
     if (words := _word_columns(table, rows, text, label)) is not None:
-        return _of_words(table, *words)
+        return _of_words(table, rows, *words)
     if (column := _span_column(table, rows, label)) is None:
-        _refuse_near_spans(table, label)
+        _refuse_near_spans(table.columns, first, label)
         return None
     (texts, *more), _ = find_columns(table, text, column)
     if more:
@@ -264,10 +267,10 @@ def _all_spans(lists: Iterable[Any], *, labelled: bool = False, named: bool = Fa
     return enough and (labelled or like > 0)
 
 
-def _refuse_near_spans(table: Table, label: str | None) -> None:
+def _refuse_near_spans(columns: Sequence[str], rows: Sequence[Row], label: str | None) -> None:
     """Refuse a column of what is meant for spans, and is none."""
-    named = [c for c in table.columns if c.casefold() in (*SPANS, *LABEL_COLUMNS)]
-    for row in islice(_sound(table), _LOOK):
+    named = [c for c in columns if c.casefold() in (*SPANS, *LABEL_COLUMNS)]
+    for row in rows:
         held = {column: row.values.get(column) for column in ([label] if label else named)}
         lists = {
             column: [value] if isinstance(value, Mapping) else items_of(value)
@@ -425,12 +428,6 @@ def _task_text(data: Mapping[str, Any], marked: Sequence[Mapping[str, Any]]) -> 
 def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: bool) -> Marked:
     """Make a text and its spans of words and their tags: BIO, IOB1, BILOU, IOBES, or plain labels.
 
-    Args:
-        words: of a sentence; blanks go between them where their script has any.
-        tags: a tag a word.
-        where: file and line.
-        joined: False: each word is a span of its own, as parts of speech are.
-
     Example:
         >>> marked_words(["in", "New", "York"], ["O", "I-LOC", "I-LOC"], "x:1", True)
         Marked(text='in New York', spans=[[3, 11, 'LOC']], where='x:1')
@@ -442,16 +439,16 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
 
 
 def _token_columns(
-    rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
 ) -> tuple[str, str] | None:
-    """Find two columns with lists of one length: words and tags."""
-    for words in [text] if isinstance(text, str) else TOKENS:
-        for tags in [label] if label is not None else TAGS:
+    """Find two columns with lists: words and tags."""
+    named = [text] if isinstance(text, str) else TOKENS
+    for words in [name for name in named if name in columns]:
+        for tags in [label] if label is not None else [name for name in TAGS if name in columns]:
             pairs = [(items_of(row.get(words)), items_of(row.get(tags))) for row in rows]
             lists = [(w, t) for w, t in pairs if w is not None and t is not None]
             fits = all(
-                len(w) == len(t)
-                and all(isinstance(item, str) for item in w)
+                all(isinstance(item, str) for item in w)
                 and all(isinstance(item, (str, int)) for item in t)
                 for w, t in lists
             )
@@ -460,7 +457,9 @@ def _token_columns(
     return None
 
 
-def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) -> SpanTable:
+def _of_lists(table: Table, first: Sequence[Row], words: str, tags: str) -> SpanTable:
+    names = table.classes.get(tags)
+
     def both(row: Row) -> tuple[list[Any], list[Any]] | None:
         own, marks = items_of(row.values.get(words)), items_of(row.values.get(tags))
         return None if own is None or marks is None else (own, marks)
@@ -475,8 +474,21 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
             f"dataset.features[{tags!r}].feature.names, and its to_parquet keeps them"
         )
 
+    def sentences(joins: bool) -> list[TaggedWords]:
+        found = []
+        for row in table.rows():
+            own, marks = both(row) or ([], [])
+            if len(own) != len(marks) or not own:
+                raise row.error(f"{words} and {tags} are no lists of as many words as tags")
+            odd = [item for item in (*own, *marks) if not isinstance(item, str)]
+            if odd and names is None:
+                raise row.error(f"{short_repr(odd[0])} is no str; words and names of tags are")
+            own_tags = tuple(name(tag, row) for tag in marks)
+            found.append(TaggedWords(tuple(own), own_tags, row.where))
+        return found
+
     def read() -> Iterator[Marked]:
-        seen = ((row, both(row)) for row in islice(_sound(table), _LOOK))
+        seen = ((row, both(row)) for row in first)
         joined = is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
         for row in table.rows():
             found = both(row)
@@ -486,7 +498,8 @@ def _of_lists(table: Table, words: str, tags: str, names: Sequence[str] | None) 
             else:
                 yield marked_words(found[0], [name(t, row) for t in found[1]], row.where, joined)
 
-    return SpanTable(table.name, f"lists of words and of tags ({words}, {tags})", read)
+    layout = f"lists of words and of tags ({words}, {tags})"
+    return SpanTable(table.name, layout, read, sentences)
 
 
 def _word_columns(
@@ -512,8 +525,9 @@ def _word_columns(
     return None
 
 
-def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> SpanTable:
-    rows = [row.values for row in islice(_sound(table), _LOOK)]
+def _of_words(
+    table: Table, rows: Sequence[Mapping[str, Any]], words: str, tags: str, sentence: str | None
+) -> SpanTable:
     if sentence is None and not any(is_blank(row.get(words)) for row in rows):
         raise InputError(
             f"{table.name}: no column says which sentence a word is in; call it "
@@ -549,41 +563,13 @@ def _of_words(table: Table, words: str, tags: str, sentence: str | None) -> Span
 def _conll(path: Path, wanted: Wanted) -> SpanTable:
     layout = layout_of(path, wanted)
 
+    def sentences(joins: bool) -> list[TaggedWords]:
+        return read_conll(path, wanted, joins=joins)[1]
+
     def read() -> Iterator[Marked]:
-        _, sentences = read_conll(path, wanted, joins=True)
-        joined = is_joined(tag for one in sentences for tag in one.tags)
-        for one in sentences:
+        found = sentences(True)
+        joined = is_joined(tag for one in found for tag in one.tags)
+        for one in found:
             yield marked_words(one.words, one.tags, one.where, joined)
 
-    return SpanTable(str(path), layout.said, read)
-
-
-# ---- the names of Hugging Face's classes ----
-
-
-def _features_of(table: Any) -> dict[str, Sequence[str]]:
-    """Read the names of classes off a table of `datasets`."""
-    features = getattr(table, "features", None)
-    if not isinstance(features, Mapping):
-        return {}
-    found: dict[str, Sequence[str]] = {}
-    for column, feature in features.items():
-        names = getattr(getattr(feature, "feature", None), "names", None)
-        if isinstance(names, list):
-            found[column] = names
-    return found
-
-
-def _features_in(path: Path) -> dict[str, Sequence[str]]:
-    """Read the names of classes that `datasets` writes into a Parquet file."""
-    pa = import_arrow(f"{path}: Parquet")
-    try:
-        written = pa.parquet.ParquetFile(path).schema_arrow.metadata or {}
-        features = json.loads(written.get(b"huggingface", b"{}"))["info"]["features"]
-        return {
-            column: feature["feature"]["names"]
-            for column, feature in features.items()
-            if isinstance(feature, dict) and "names" in feature.get("feature", {})
-        }
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # not written by datasets; a file that is damaged is said by its reader
+    return SpanTable(str(path), layout.said, read, sentences)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
-from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.labels import label_of
+from roberta_hub.rows.left_out import NO_TEXT, LeftOut
 from roberta_hub.rows.values import Fault
 from roberta_hub.text.graphemes import cut_cluster
-from roberta_hub.train.data.labels import label_of
-from roberta_hub.train.fitting.split import short_place
 
 Span = tuple[int, int, str]
 """(first character, one past the last, label)."""
@@ -20,8 +19,8 @@ STARTS = ("start", "start_offset", "start_char", "startIndex", "begin")
 ENDS = ("end", "end_offset", "end_char", "endIndex")
 NAMES = ("label", "labels", "entity_group", "entity", "slot", "type", "tag")
 """What a span's start, end and label are called, by one tool or another."""
-PLACES = 3
-"""Rows that a note names."""
+Unlearnt = LeftOut
+"""Its name in scripts that were written for 0.3."""
 
 
 @dataclass(frozen=True)
@@ -44,51 +43,13 @@ class Annotated:
     where: str
     """File and line, for messages."""
 
-
-@dataclass
-class Unlearnt:
-    """Counts the rows that are left out, and the spans that are mended, by their reasons."""
-
-    rows: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """Reason → (where, what exactly) of each row."""
-    mended: list[str] = field(default_factory=list)
-    """Where a span's edges lay on blanks, a place a span."""
-
-    def add(self, reason: str, where: str, exactly: str = "") -> None:
-        """Count a row.
-
-        Args:
-            reason: in words that fit many rows.
-            where: file and line.
-            exactly: which span it is, and why.
-        """
-        self.rows.setdefault(reason, []).append((where, exactly))
-
-    def notes(self) -> list[str]:
-        """Write a sentence for each reason: how many rows, and which come first.
-
-        Example:
-            >>> left = Unlearnt()
-            >>> left.add("a span outside the text", "a/x.jsonl:3", "[1, 9, 'PER'] of 5 characters")
-            >>> left.notes()
-            ["1 row not learnt, a span outside the text: x.jsonl:3 ([1, 9, 'PER'] of 5 characters)"]
-        """
-        found = []
-        for reason, places in self.rows.items():
-            said = [
-                f"{short_place(w)} ({why})" if why else short_place(w) for w, why in places[:PLACES]
-            ]
-            more = f" and {len(places) - PLACES:,} more" if len(places) > PLACES else ""
-            found.append(f"{row_count(len(places))} not learnt, {reason}: {', '.join(said)}{more}")
-        if self.mended:
-            found.append(
-                f"{len(self.mended):,} span{'' if len(self.mended) == 1 else 's'} with blanks at "
-                f"an edge, which are taken off; first {short_place(self.mended[0])}"
-            )
-        return found
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of its spans, each once and sorted."""
+        return tuple(sorted({label for _, _, label in self.spans}))
 
 
-def checked(rows: Iterable[Marked], left: Unlearnt) -> list[Annotated]:
+def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
     """Keep the rows whose text and spans can be used; a row without spans is one of none.
 
     Blanks at a span's edges are taken off. A row with one span that cannot be used is left out
@@ -99,7 +60,7 @@ def checked(rows: Iterable[Marked], left: Unlearnt) -> list[Annotated]:
         left: gets what is left out or mended.
 
     Example:
-        >>> left = Unlearnt()
+        >>> left = LeftOut()
         >>> good = Marked("Ada sings.", [[0, 4, "PER"]], "x:1")
         >>> odd = Marked("Hm.", [[2, 1, "A"]], "x:2")
         >>> checked([good, odd], left)
@@ -112,14 +73,15 @@ def checked(rows: Iterable[Marked], left: Unlearnt) -> list[Annotated]:
         if isinstance(row.spans, Fault):
             left.add(row.spans.why, row.where)
         elif not isinstance(row.text, str) or not row.text.strip():
-            left.add("no text", row.where)
+            left.add(NO_TEXT, row.where)
         else:
             mended: list[str] = []
             spans = _spans(row, mended)
             if isinstance(spans, _Odd):
                 left.add(spans.reason, row.where, spans.exactly)
             else:
-                left.mended += mended
+                for where in mended:
+                    left.mended.add(where)
                 found.append(Annotated(row.text, spans, row.where))
     return found
 

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from roberta_hub.errors import InputError
 from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.left_out import short_place
 from roberta_hub.text.learnt import folded, text_key
-from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.text.tokenizer import Text
 
 
-def group_duplicates(found: Sequence[LabelledText], notes: list[str]) -> list[list[int]]:
+class Labelled(Protocol):
+    """A row with labels: a text or a pair with its classes, or a text with those of its spans."""
+
+    @property
+    def text(self) -> Text:
+        """The text, or the two of a pair."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, or one number."""
+
+    @property
+    def where(self) -> str:
+        """File and line, for messages."""
+
+
+AnyLabelled = TypeVar("AnyLabelled", bound=Labelled)
+
+
+def group_duplicates(found: Sequence[Labelled], notes: list[str]) -> list[list[int]]:
     """Group the rows of equal texts, in order; note how many groups have several.
 
     Texts are equal in any case, spacing and Unicode form, and pairs in both orders. A pair in two
@@ -37,7 +57,7 @@ def group_duplicates(found: Sequence[LabelledText], notes: list[str]) -> list[li
     return list(groups.values())
 
 
-def _differing(group: Sequence[int], found: Sequence[LabelledText]) -> tuple[int, int] | None:
+def _differing(group: Sequence[int], found: Sequence[Labelled]) -> tuple[int, int] | None:
     """Find the first two rows whose texts are equal in order too, and whose labels are not."""
     firsts: dict[tuple[str, ...], int] = {}
     for i in group:
@@ -50,15 +70,16 @@ def _differing(group: Sequence[int], found: Sequence[LabelledText]) -> tuple[int
 
 
 def split(
-    found: Sequence[LabelledText],
+    found: Sequence[AnyLabelled],
     groups: Sequence[list[int]],
     share: float,
     seed: int,
     task: str,
-) -> tuple[list[LabelledText], list[LabelledText]]:
+) -> tuple[list[AnyLabelled], list[AnyLabelled]]:
     """Hold out a share of the rows, of each class alike, and no text on both sides.
 
-    The last row of a label is learnt, whatever the share.
+    The last row of a label is learnt, whatever the share. Of a regression no label counts, and of
+    other tasks than classification no class.
     """
     classes: dict[tuple[str, ...], list[list[int]]] = {}
     for group in groups:
@@ -91,14 +112,14 @@ def split(
     if not held_out and len(groups) > 1:
         largest = max(classes.values(), key=len)[::-1]
         held_out.update(next((group for group in largest if spare(group)), largest[0]))
-    sides: Mapping[bool, list[LabelledText]] = {True: [], False: []}
+    sides: Mapping[bool, list[AnyLabelled]] = {True: [], False: []}
     for i, example in enumerate(found):
         sides[i in held_out].append(example)
     return sides[False], sides[True]
 
 
 def folds(
-    found: Sequence[LabelledText],
+    found: Sequence[Labelled],
     groups: Sequence[list[int]],
     count: int,
     seed: int,
@@ -125,6 +146,7 @@ def folds(
         InputError: fewer texts than folds.
 
     Example:
+        >>> from roberta_hub.train.data.sentences import LabelledText
         >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
         >>> parts = folds(rows, [[i] for i in range(8)], 2, seed=1, task="classification")
         >>> [sorted(rows[i].labels[0] for i in part) for part in parts]
@@ -142,7 +164,7 @@ def folds(
 
 
 def _by_label(
-    found: Sequence[LabelledText], groups: Sequence[list[int]], count: int
+    found: Sequence[Labelled], groups: Sequence[list[int]], count: int
 ) -> list[list[int]]:
     labels = [Counter(name for i in group for name in found[i].labels or ("",)) for group in groups]
     members: dict[str, list[int]] = {}
@@ -168,7 +190,7 @@ def _by_label(
 
 
 def _by_value(
-    found: Sequence[LabelledText], groups: Sequence[list[int]], count: int, draw: random.Random
+    found: Sequence[Labelled], groups: Sequence[list[int]], count: int, draw: random.Random
 ) -> list[list[int]]:
     """Give each fold one of every `count` groups that follow each other by their mean number."""
     means = [sum(float(found[i].labels[0]) for i in group) / len(group) for group in groups]
@@ -184,8 +206,8 @@ def _by_value(
 
 
 def drop_held_out(
-    found: Sequence[LabelledText], held_out: Sequence[LabelledText], name: str, notes: list[str]
-) -> list[LabelledText]:
+    found: Sequence[AnyLabelled], held_out: Sequence[AnyLabelled], name: str, notes: list[str]
+) -> list[AnyLabelled]:
     """Leave out of the training what is in the held-out table too."""
     there = {text_key(example.text) for example in held_out}
     train = [example for example in found if text_key(example.text) not in there]
@@ -198,8 +220,3 @@ def drop_held_out(
             f"not learnt; first {first}"
         )
     return train
-
-
-def short_place(where: str) -> str:
-    """Shorten a place for a note to the file's own name."""
-    return os.path.basename(where)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.tag import OUTSIDE, split_words
+from roberta_hub.rows.left_out import LeftOut
+from roberta_hub.rows.tables import Table
 from roberta_hub.settings import WordRule
 from roberta_hub.terminal import clean
 from roberta_hub.train.data.labels import group_alike, mistyped_notes
-from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.examples import (
     FEW_TRAINING_ROWS,
-    SUMMARY_CLASSES,
+    count_bars,
     held_out_share,
+    share_words,
     wrap_note,
 )
-from roberta_hub.train.fitting.span_layouts import TAKES, SpanTable, span_table
-from roberta_hub.train.fitting.spans import Annotated, Unlearnt, checked
+from roberta_hub.train.fitting.span_layouts import TAKES, SpanTable, lone, open_source, span_table
+from roberta_hub.train.fitting.spans import Annotated, checked
 from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 
 TAGGING = "tagging"
@@ -51,6 +52,8 @@ class TagExamples:
     notes: list[str] = field(default_factory=list)
     """What is odd about the rows, and what was done with them; a sentence each."""
 
+    task: ClassVar[str] = TAGGING
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the spans' labels, sorted."""
@@ -68,19 +71,14 @@ class TagExamples:
     def summary(self) -> str:
         """Write what is to be learnt for a terminal: rows, spans by label, what is odd."""
         rows = len(self.train) + len(self.valid)
-        counts = self.counts().most_common()
+        counts = self.counts()
         lines = [
             f"{clean(self.source)}: {rows:,} {'text' if rows == 1 else 'texts'}, "
             f"{clean(self.layout)}",
             f"task: {TAGGING}, {len(counts)} label{'' if len(counts) == 1 else 's'}, "
-            f"{sum(count for _, count in counts):,} spans",
+            f"{counts.total():,} spans",
+            *count_bars(counts),
         ]
-        width = min(max(len(name) for name, _ in counts[:SUMMARY_CLASSES]), 40)
-        for name, count in counts[:SUMMARY_CLASSES]:
-            bar = "█" * max(1, round(24 * count / counts[0][1]))
-            lines.append(f"  {clean(name[:40]):<{width}} {count:>8,}  {bar}")
-        if len(counts) > SUMMARY_CLASSES:
-            lines.append(f"  and {len(counts) - SUMMARY_CLASSES} more")
         lines += [wrap_note(note) for note in self.notes]
         lines.append(f"{len(self.train):,} to learn from, {len(self.valid):,} {self.held_out}")
         return "\n".join(lines)
@@ -96,6 +94,7 @@ def read_tag_examples(
     seed: int = 1,
     separator: str | None = None,
     header: bool = True,
+    source: SpanTable | Table | None = None,
 ) -> TagExamples | None:
     """Read a table of texts with spans, and hold some rows out; None: it is no such table.
 
@@ -111,10 +110,10 @@ def read_tag_examples(
         seed: decides which rows are held out.
         separator: means nothing here, and is refused.
         header: whether the first row of a CSV or TSV names its columns.
+        source: what `find_spans` found; None: it is asked.
 
     Raises:
-        RobertaHubError: a file or a row that cannot be used; with `task="tagging"` also a table
-            without spans.
+        RobertaHubError: a file or a row that cannot be used; see `find_spans`.
 
     Example:
         >>> rows = [{"text": f"Ada came {i} times.", "spans": [[0, 3, "PER"]]} for i in range(10)]
@@ -122,45 +121,30 @@ def read_tag_examples(
         >>> len(found.train), len(found.valid), found.tags
         (9, 1, ('O', 'B-PER', 'I-PER'))
     """
-    text, label = _lone(text), _lone(label)
-    if not (task is None or (isinstance(task, str) and task == TAGGING)):
+    opened = source or find_spans(table, text, label, task, separator, header=header)
+    if not isinstance(opened, SpanTable):
         return None
-    if not isinstance(label, (str, type(None))):
-        return None
-    source = span_table(table, text, label, header=header)
-    if source is not None and separator is not None:
-        raise InputError(
-            "separator means nothing to a tagger",
-            remedy=Remedy("leave out separator=...", "leave out --separator"),
-        )
-    if source is None:
-        if task == TAGGING:
-            what = table if isinstance(table, (str, os.PathLike)) else "the table"
-            raise InputError(
-                f"{what}: no spans were found{f' in {label!r}' if label else ''}; {TAKES}",
-                remedy=Remedy("label=... names their column", "--label names their column"),
-            )
-        return None
-    left = Unlearnt()
-    found = _usable(source, left)
+    text, label = lone(text), lone(label)
+    left = LeftOut()
+    found = _usable(opened, left)
     notes = left.notes()
     share = held_out_share(valid)
-    groups = group_duplicates([_labelled(row) for row in found], notes)
+    groups = group_duplicates(found, notes)
     if share is not None:
-        train, held_out = _split(found, groups, share, seed)
-        words = f"held out ({share:.3g} of the rows, seed {seed})"
+        train, held_out = split(found, groups, share, seed, TAGGING)
+        words = share_words(share, seed, TAGGING)
     else:
         other = span_table(valid, text, label, header=header)
         if other is None:
             raise InputError(f"valid holds no spans; {TAKES}")
-        more = Unlearnt()
+        more = LeftOut()
         held_out = _usable(other, more)
         notes += more.notes()
-        train = _without(found, held_out, other.name, notes)
+        train = drop_held_out(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
     examples = TagExamples(
-        source=source.name,
-        layout=source.layout,
+        source=opened.name,
+        layout=opened.layout,
         train=train,
         valid=held_out,
         held_out=words,
@@ -172,12 +156,34 @@ def read_tag_examples(
     return examples
 
 
-def _lone(value: Any) -> Any:
-    """Return the only name of a list of one."""
-    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+def find_spans(
+    table: Any, text: Any, label: Any, task: Any, separator: Any, *, header: bool = True
+) -> SpanTable | Table | None:
+    """Look for spans in a table to learn from; a `Table` has none, and its first rows are kept.
+
+    Raises:
+        RobertaHubError: a file that cannot be read; with `task="tagging"` also one without spans.
+    """
+    text, label = lone(text), lone(label)
+    if task not in (None, TAGGING) or not isinstance(label, (str, type(None))):
+        return None
+    opened = open_source(table, text, label, header=header)
+    found = span_table(opened, text, label) if isinstance(opened, Table) else opened
+    if found is not None and separator is not None:
+        raise InputError(
+            "separator means nothing to a tagger",
+            remedy=Remedy("leave out separator=...", "leave out --separator"),
+        )
+    if found is None and task == TAGGING:
+        what = table if isinstance(table, (str, os.PathLike)) else "the table"
+        raise InputError(
+            f"{what}: no spans were found{f' in {label!r}' if label else ''}; {TAKES}",
+            remedy=Remedy("label=... names their column", "--label names their column"),
+        )
+    return found or opened
 
 
-def _usable(source: SpanTable, left: Unlearnt) -> list[Annotated]:
+def _usable(source: SpanTable, left: LeftOut) -> list[Annotated]:
     """Keep the rows whose spans begin and end between parts of the text."""
     found = []
     for row in checked(source.read(), left):
@@ -192,33 +198,6 @@ def _usable(source: SpanTable, left: Unlearnt) -> list[Annotated]:
         )
         left.add("a span that cuts a word", row.where, f"[{start}, {end}, {label!r}] in {whole!r}")
     return found
-
-
-def _labelled(row: Annotated) -> LabelledText:
-    """Make what `split.py` spreads: a text with the labels of its spans."""
-    return LabelledText(row.text, tuple(sorted({label for _, _, label in row.spans})), row.where)
-
-
-def _split(
-    found: Sequence[Annotated], groups: Sequence[list[int]], share: float, seed: int
-) -> tuple[list[Annotated], list[Annotated]]:
-    rows = [_labelled(row) for row in found]
-    _, out = split(rows, groups, share, seed, "multi_label")
-    held_out = {id(row) for row in out}
-    sides: dict[bool, list[Annotated]] = {True: [], False: []}
-    for row, own in zip(rows, found, strict=True):
-        sides[id(row) in held_out].append(own)
-    return sides[False], sides[True]
-
-
-def _without(
-    found: Sequence[Annotated], held_out: Sequence[Annotated], name: str, notes: list[str]
-) -> list[Annotated]:
-    rows = [_labelled(row) for row in found]
-    kept = {
-        id(row) for row in drop_held_out(rows, [_labelled(row) for row in held_out], name, notes)
-    }
-    return [own for row, own in zip(rows, found, strict=True) if id(row) in kept]
 
 
 def _check(examples: TagExamples) -> None:

@@ -18,6 +18,7 @@ from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.tag import OUTSIDE, first_pieces, split_words
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.rows.left_out import LeftOut, short_place
 from roberta_hub.show.markdown import fenced, inline
 from roberta_hub.text.learnt import digest
 from roberta_hub.train.data.masking import Maskable, Masking, mask
@@ -37,8 +38,7 @@ from roberta_hub.train.fitting.recipe import (
     learns_embeddings,
     run_config,
 )
-from roberta_hub.train.fitting.spans import Annotated, Unlearnt
-from roberta_hub.train.fitting.split import short_place
+from roberta_hub.train.fitting.spans import Annotated
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
     judged_kind,
@@ -260,7 +260,7 @@ def prepare_tagger(
     every = [*examples.train, *examples.valid]
     lengths = count_tokens(roberta, [r.text for r in every], [r.where for r in every])
     limit = min(options.max_length or LENGTH, roberta.max_positions)
-    left = Unlearnt()
+    left = LeftOut()
     train = [row for row in examples.train if not _is_cut(roberta, row, left)]
     if not any(row.spans for row in train):
         raise InputError(f"{examples.source}: no span can be learnt; {left.notes()[0]}")
@@ -283,7 +283,7 @@ def prepare_tagger(
     return ReadyTagger(examples, roberta, train, config, options, directory, notes, hidden)
 
 
-def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: Unlearnt) -> bool:
+def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: LeftOut) -> bool:
     """Tell whether a piece has parts inside and outside of a span, which it cannot label."""
     parts = split_words(row.text, RULE)
     pieces = first_pieces(roberta.tokenizer, row.text, parts, RULE)

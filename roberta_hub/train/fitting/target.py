@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Place
 from roberta_hub.rows.frames import list_of
+from roberta_hub.rows.labels import label_of
 from roberta_hub.rows.values import is_blank, is_missing
-from roberta_hub.train.data.labels import label_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,6 +23,7 @@ from roberta_hub.measures.classes import (
 )
 from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
+from roberta_hub.rows.values import float32_in
 from roberta_hub.settings import Inputs
 from roberta_hub.train.data.data_bins import (
     LABELS,
@@ -155,11 +156,7 @@ def _encode_numbers(own: Texts, names: Names) -> Encoded:
     glue = GLUE_LAYOUTS.get(own.settings.config.data.format or "")
     values = []
     for example in own.rows:
-        try:
-            value = float(example.labels[0])
-        except ValueError:
-            value = math.nan
-        if not abs(value) <= torch.finfo(torch.float32).max:  # NaN is not either
+        if (value := float32_in(example.labels[0])) is None:
             raise InputError(f"{example.where}: label {example.labels[0][:40]!r} is no number")
         # The numbers of fairseq's files are divided already.
         scaled = glue is not None and isinstance(example, LabelledText)

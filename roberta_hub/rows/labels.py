@@ -1,0 +1,308 @@
+"""Reads rows with labels: a class, several, columns of 0 and 1, how likely each class is.
+
+`fit`, `train`, `evaluate` and `compare` read labels here, so that what one learns the others know.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from roberta_hub.arguments import short_repr
+from roberta_hub.errors import InputError, InputTypeError, Remedy
+from roberta_hub.rows.left_out import NO_LABEL, LeftOut
+from roberta_hub.rows.list_text import parse_list
+from roberta_hub.rows.tables import Row, Table
+from roberta_hub.rows.values import flag_in, is_blank, number_in, to_python
+from roberta_hub.terminal import clean
+
+UNWRITABLE_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode's categories of control characters, half surrogate pairs and line breaks."""
+LABEL_SEPARATORS = (",", ";", "|")
+"""What people put between labels."""
+
+
+# ---- a class ----
+
+
+def label_of(value: Any, where: str) -> str:
+    """Read a label as text, without white space around it.
+
+    Args:
+        value: a cell's text, number or truth value; JSON and Parquet have all three.
+        where: file and line of the value, for messages.
+
+    Raises:
+        InputError: no label: missing, NaN, an object, or text that cannot be shown.
+
+    Example:
+        >>> label_of(" good ", "x.tsv:2"), label_of(True, "x.jsonl:1"), label_of(1.0, "x.jsonl:2")
+        ('good', 'true', '1.0')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or isinstance(value, (list, tuple, set, dict, bytes, bytearray)):
+        kind = "missing" if value is None else f"a {type(value).__name__}, not text or a number"
+        raise InputError(f"{where}: the label is {kind}")
+    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+        raise InputError(f"{where}: the label is {value}, which is no class and no number")
+    label = str(value).strip()
+    if not label:
+        raise InputError(f"{where}: the label is empty")
+    if not label.isprintable():
+        odd = next((c for c in label if unicodedata.category(c) in UNWRITABLE_CATEGORIES), None)
+        if odd is not None:
+            raise InputError(
+                f"{where}: label '{clean(label)[:60]}' holds U+{ord(odd):04X}, a control "
+                "character, a line break or half a character; take it out"
+            )
+    return label
+
+
+def class_of(value: Any, where: str, known: Collection[str] = ()) -> str:
+    """Read one label as `fit` names it: a whole float, as pandas has next to NaN, as an integer.
+
+    Args:
+        value: of a cell.
+        where: file and line of the value, for messages.
+        known: labels that a head has; `train` names classes as the file has them: "1.0".
+
+    Example:
+        >>> class_of(1.0, "x.jsonl:1"), class_of(1.0, "x.jsonl:1", ["0.0", "1.0"])
+        ('1', '1.0')
+    """
+    value = to_python(value)
+    if isinstance(value, float) and value.is_integer() and str(value) not in known:
+        value = int(value)
+    return label_of(value, where)
+
+
+# ---- several ----
+
+
+def separator_of(value: object) -> str | None:
+    """Check what separates the labels in a cell of text; None: nothing does."""
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise InputTypeError(
+        f'separator is {short_repr(value)}; give the text between labels, such as ","'
+    )
+
+
+def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
+    """Return the list or the dict that a cell of text holds; any other value as it is.
+
+    Args:
+        value: of the cell.
+        separator: between the labels of a text; None: a text is one label.
+        texts: whether a text that looks like a list is one.
+
+    Example:
+        >>> parse_cell("a; b;", ";", False), parse_cell("['a']", None, True)
+        (['a', 'b'], ['a'])
+        >>> parse_cell("a; b", None, True)
+        'a; b'
+    """
+    if not isinstance(value, str):
+        return value
+    found = parse_list(value) if texts else None
+    if found is None and separator is not None:
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    return value if found is None else found
+
+
+def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
+    """Read the labels of a text that may have many: a list, or text with separators; "" for none.
+
+    Example:
+        >>> labels_of("cat, dog", ",", "x.tsv:2"), labels_of([], ",", "x.jsonl:1")
+        (('cat', 'dog'), ())
+    """
+    many = value
+    if isinstance(value, str):
+        many = value.split(separator) if value.strip() else []
+    return tuple(label_of(item, where) for item in (many if isinstance(many, list) else [many]))
+
+
+def labels_in(value: Any, row: Row, label: str, known: Collection[str] = ()) -> tuple[str, ...]:
+    """Read the labels of a text, each once and sorted.
+
+    Args:
+        value: a list of labels; a dict of labels with truth values or numbers, of which 0.5 and
+            more is a yes; or one label.
+        row: of the value, for messages.
+        label: column of the value.
+        known: see `class_of`.
+
+    Raises:
+        InputError: one of them is no label, or a dict's value no number.
+
+    Example:
+        >>> row = Row({}, 1, "x.jsonl:1")
+        >>> labels_in({"a": True, "b": 0.0, "c": 0.7, "d": None}, row, "cats")
+        ('a', 'c')
+        >>> labels_in(["b", "a", "b"], row, "labels"), labels_in("New York, NY", row, "labels")
+        (('a', 'b'), ('New York, NY',))
+    """
+    if isinstance(value, Mapping):
+        value = [name for name, amount in value.items() if _amount(name, amount, row, label) >= 0.5]
+    items = value if isinstance(value, list) else [value]
+    return tuple(sorted({class_of(item, row.where, known) for item in items}))
+
+
+def _amount(name: object, value: Any, row: Row, label: str) -> float:
+    """Read how much of a label a dict says; a null is as a label that is not there."""
+    value = to_python(value)
+    if is_blank(value):  # Parquet gives every row all keys
+        return 0.0
+    yes = flag_in(value)
+    number = number_in(value) if yes is None else float(yes)
+    if number is None:
+        raise row.error(
+            f"{label} has {short_repr(name)}: {short_repr(value)}; a dict of labels says true or "
+            "false, or a number, of each"
+        )
+    return number
+
+
+def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
+    """Read the labels of a row that has a column of 0 and 1 for each; None: a cell is empty.
+
+    Example:
+        >>> flags_in(Row({"text": "Fool!", "toxic": "1", "threat": "no"}, 2, "x.csv:2"),
+        ...          ["toxic", "threat"])
+        {'toxic': True, 'threat': False}
+    """
+    found: dict[str, bool] = {}
+    for column in columns:
+        value = to_python(row.values.get(column))
+        if is_blank(value):
+            return None
+        yes = flag_in(value)
+        if yes is None:
+            raise row.error(
+                f"{column} is {short_repr(value)}; a column that is a label of its own holds 0 or "
+                "1, true or false, yes or no"
+            )
+        found[column] = yes
+    return found
+
+
+def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
+    """Read how likely each class is; the numbers are divided by their sum, which is 1 but for dust.
+
+    Args:
+        value: numbers between blanks; JSON and Parquet also have lists.
+        where: file and line of the value, for messages.
+
+    Example:
+        >>> probabilities_of("0.25 0.75", "x.tsv:2"), probabilities_of([0, 1], "x.jsonl:1")
+        ((0.25, 0.75), (0.0, 1.0))
+    """
+    cells = value.split() if isinstance(value, str) else value
+    try:
+        found = [float(cell) for cell in cells] if isinstance(cells, (list, tuple)) else []
+    except (TypeError, ValueError):
+        found = []
+    if not all(0 <= number <= 1 for number in found) or abs(sum(found) - 1) > 0.01:
+        raise InputError(
+            f"{where}: {str(value)[:60]!r} is not the probability of each class; write numbers "
+            "from 0 to 1 with blanks between them, whose sum is 1"
+        )
+    return tuple(number / sum(found) for number in found)
+
+
+# ---- the rows of a table ----
+
+_NAME_THE_TEXTS = Remedy(
+    "text=... names the column of the texts", "--text names the column of the texts"
+)
+LabelledRow: TypeAlias = "tuple[Row, str | tuple[str, ...], Any]"
+"""A row, its text or pair, and what the cells of its labels say; see `labelled_rows`."""
+
+
+def labelled_rows(
+    table: Table, texts: Sequence[str], labels: Sequence[str], left: LeftOut
+) -> Iterator[LabelledRow]:
+    """Read the rows that have a text, each with Python's own value of its label.
+
+    Of several columns that is a dict with a truth value for each; of none, or where one of them is
+    empty, it is None.
+    """
+    for row in table.rows():
+        text = left.text(row, texts, _NAME_THE_TEXTS)
+        if text is None:
+            continue
+        if len(labels) > 1:
+            yield row, text, flags_in(row, labels)
+        else:
+            yield row, text, to_python(row.values.get(labels[0])) if labels else None
+
+
+def is_unlabelled(value: Any) -> bool:
+    """Tell a label's cell that nobody filled: it is blank, or a dict of nothing but blanks.
+
+    Example:
+        >>> [is_unlabelled(value) for value in (" ", {"a": None}, {}, [], 0)]
+        [True, True, False, False, False]
+    """
+    if isinstance(value, Mapping):
+        return bool(value) and all(map(is_blank, value.values()))
+    return is_blank(value)
+
+
+def is_nan_word(value: Any) -> bool:
+    """Tell the word that programs write for a missing number."""
+    return isinstance(value, str) and value.strip().casefold() == "nan"
+
+
+@dataclass(frozen=True)
+class KnownLabels:
+    """What the labels of a table may be where heads are asked: `evaluate` and `compare`."""
+
+    names: Collection[str]
+    several: bool
+    """Whether a text may have several."""
+
+    def rows(
+        self, table: Table, texts: Sequence[str], labels: Sequence[str], left: LeftOut
+    ) -> Iterator[tuple[Row, str | tuple[str, ...], tuple[str, ...]]]:
+        """Read the rows that have a text and its right labels, as `fit` and `train` learn them.
+
+        Example:
+            >>> from roberta_hub.rows.tables import table_of
+            >>> table = table_of({"text": ["x", "y"], "label": ["b; a", None]})
+            >>> known, left = KnownLabels(["a", "b"], several=True), LeftOut()
+            >>> [own for _, _, own in known.rows(table, ["text"], ["label"], left)]
+            [('a', 'b')]
+            >>> left.counted()
+            ('left out: 1 row without a label',)
+        """
+        for row, text, value in labelled_rows(table, texts, labels, left):
+            if is_unlabelled(value) or (self._numbers and is_nan_word(value)):
+                left.add(NO_LABEL, row.where)
+            elif len(labels) > 1:
+                yield row, text, tuple(name for name, yes in value.items() if yes)
+            elif self.several:
+                yield row, text, labels_in(self._apart(value), row, labels[0], self.names)
+            else:
+                yield row, text, (class_of(value, row.where, self.names),)
+
+    @cached_property
+    def _numbers(self) -> bool:
+        return any(number_in(name) is not None for name in self.names)
+
+    def _apart(self, value: Any) -> Any:
+        """Take a text apart: a list as pandas writes it, or known names between separators."""
+        cell = parse_cell(value, None, texts=True)
+        if isinstance(cell, str) and cell.strip() not in self.names:
+            for separator in LABEL_SEPARATORS:
+                parts = parse_cell(cell, separator, texts=False)
+                if len(parts) > 1 and {*parts} <= {*self.names}:
+                    return parts
+        return cell
