@@ -84,8 +84,10 @@ MINE = "mine"
     "--minutes",
     type=float,
     metavar="N",
-    help="Limit of the work, for choosing and learning, in minutes on two cores. Without it: two. "
-    "With more than 2,000 rows there is no limit.",
+    help="Limit of the work for choosing and learning, in minutes on two cores. Without it: two. "
+    "The work is counted in tokens, not measured: a busy or slow machine takes longer. The "
+    "regression on the model's vectors is always tried. With more than 2,000 rows there is no "
+    "limit.",
 )
 @option(
     "--trials",

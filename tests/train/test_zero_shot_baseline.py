@@ -131,18 +131,8 @@ def test_fit_says_where_the_names_alone_are_as_good() -> None:
 
 def test_names_and_the_model_are_compared_on_the_rows_of_the_printed_score() -> None:
     """Training had time for 4 of 19 rows: the names were judged on 19, and the model on those 4."""
-    good = [
-        "lovely",
-        "superb",
-        "charming",
-        "moving",
-        "funny",
-        "clever",
-        "brilliant",
-        "wonderful",
-        "great",
-        "fantastic",
-    ]
+    good = ["lovely", "superb", "charming", "moving", "funny", "clever", "brilliant"]
+    good += ["wonderful", "great", "fantastic"]
     bad = ["dull", "poor", "awful", "boring", "slow", "empty", "terrible", "weak", "horrible"]
     rows = [
         {"text": f"A {word} film.", "label": label}
