@@ -17,6 +17,8 @@ from roberta_hub.rows.values import Fault, Unreadable, is_utf8, value_or_raise
 
 QUOTE_LINES = 1000
 """Lines by which a TSV shows whether its fields are quoted."""
+SEPARATORS = ",;\t"
+"""Signs that separate the fields of a CSV, in the order in which they are looked for."""
 RowValues: TypeAlias = "dict[str, Any] | Fault"
 """The values of a row by column, or what is wrong with it."""
 
@@ -53,12 +55,58 @@ def csv_header(lines: Iterable[Line], name: object, named: bool = True) -> Heade
     text = value_or_raise(decoded(first, 1), f"{name}:1")
     said = re.fullmatch(r'sep=([^"\r\n])', text)  # how Excel is told the separator
     bare = re.sub(r'"[^"]*"', "", text)
-    separator = said[1] if said else next((sign for sign in ",;\t" if sign in bare), ",")
-    counted = _Counted(chain([first], lines))
+    separator = said[1] if said else next((sign for sign in SEPARATORS if sign in bare), ",")
+    bars = bare.strip().split("|") if named and not said else []
+    if len(bars) > 1 and all(map(_COLUMN.fullmatch, bars)):
+        raise InputError(
+            "the names of the columns are separated by '|'; a CSV's separators are the comma, the "
+            "semicolon and the tab, or what a first line sep=| says",
+            place=f"{name}:1",
+        )
+    begin = [first]
+    if named and not said and _TITLE.fullmatch(text.strip()):
+        begin += islice(lines, 2)
+        _refuse_title(begin, name)
+    counted = _Counted(chain(begin, lines))
     records = islice(_records(counted, separator), 1 if said else 0, None)
     if not named:
         return Header(_numbered(records, name), separator, 1 if said else 0)
     return Header(_named(records, name), separator, counted.count)
+
+
+def _refuse_title(lines: Sequence[Line], name: object) -> None:
+    """Refuse a file with a line above its header, by its first three lines."""
+    if _is_title(lines):
+        title = str(decoded(lines[0], 1)).strip()
+        raise InputError(
+            f"{short_repr(title)} seems to be a title, and line 2 the header; delete what stands "
+            "above the names of the columns",
+            place=f"{name}:1",
+        )
+
+
+_TITLE = re.compile(r"(#|[^\s,;\t\"]+ +[^\s,;\t\"])[^,;\t\"]*[,;\t]*")
+"""A comment, or several words, in one cell."""
+_COLUMN = re.compile(r"[^\W\d]\w*([ .-]\w+){0,2}")
+
+
+def _is_title(lines: Sequence[Line]) -> bool:
+    r"""Tell whether a line stands above the header: it has one cell, and those below have several.
+
+    Example:
+        >>> _is_title([b"# of 2024\n", b"text,label\n", b"A film.,good\n"])
+        True
+        >>> _is_title([b"a text\n", b"No, no.\n", b"Yes, yes.\n"])
+        False
+    """
+    found = [decoded(line, number) for number, line in enumerate(lines, 1)]
+    texts = [text for text in found if isinstance(text, str)]
+    if len(texts) < 3 or not _TITLE.fullmatch(texts[0].strip()):
+        return False
+    sign = next((sign for sign in SEPARATORS if sign in texts[1]), "")
+    names = texts[1].strip().split(sign) if sign else []
+    named = len({*names}) == len(names) <= 1 + texts[2].count(sign or "\0")
+    return bool(sign) and named and all(map(_COLUMN.fullmatch, names))
 
 
 def tsv_header(read: Callable[[], Iterable[Line]], name: object, named: bool = True) -> Header:
@@ -79,6 +127,8 @@ def tsv_header(read: Callable[[], Iterable[Line]], name: object, named: bool = T
     quoted = _is_quoted(
         value_or_raise(decoded(line, number), f"{name}:{number}") for number, line in first
     )
+    if named:
+        _refuse_title([*islice(read(), 3)], name)
     counted = _Counted(read())
     records = _records(counted, "\t") if quoted else _fields(counted)
     if not quoted:
@@ -164,14 +214,19 @@ def delimited_rows(
         yield number, _values(cells, header.columns)
 
 
+_TOO_MANY = "a text with a separator in it needs quotes in a CSV, and cannot be in a TSV"
+_TOO_FEW = (
+    "a cell is missing, and an empty one needs its separator too; a text with a newline in it "
+    "needs quotes in a CSV, and cannot be in a TSV"
+)
+
+
 def _values(cells: list[str] | Fault, columns: Sequence[str]) -> RowValues:
     if isinstance(cells, Fault):
         return cells
     if len(cells) != len(columns):
-        return Fault(
-            f"{len(cells)} fields, the header has {len(columns)}; a text with a separator or a "
-            "newline in it needs quotes in a CSV, and cannot be in a TSV"
-        )
+        why = _TOO_FEW if len(cells) < len(columns) else _TOO_MANY
+        return Fault(f"{len(cells)} fields, the header has {len(columns)}; {why}")
     why = _odd(cells)
     return Fault(why) if why else dict(zip(columns, cells, strict=True))
 

@@ -162,6 +162,31 @@ BAD = {
     "Latin-1": ("x.csv", b"a,b\n1,2\ncaf\xe9,1\n", "x.csv:3: not UTF-8"),
     "a NUL": ("x.csv", b"a,b\nc\0,1\n", "x.csv:2: "),
     "too few fields": ("x.csv", b"a,b\n1,2\n\n3\n", "x.csv:4: 1 fields, the header has 2"),
+    "a comment above the header": (
+        "x.csv",
+        b"# export of 2024\ntext,label\nA film.,good\n",
+        "x.csv:1: '# export of 2024' seems to be a title, and line 2 the header",
+    ),
+    "a title above the header": (
+        "x.csv",
+        b"Quarterly report,,\nid,text,label\n1,A film.,good\n",
+        "x.csv:1: 'Quarterly report,,' seems to be a title, and line 2 the header",
+    ),
+    "a title above a TSV": (
+        "x.tsv",
+        b"Quarterly report\ntext\tlabel\nA film.\tgood\n",
+        "x.tsv:1: 'Quarterly report' seems to be a title, and line 2 the header",
+    ),
+    "bars between the names": (
+        "x.csv",
+        b"text|label\nA film.|good\n",
+        "x.csv:1: the names of the columns are separated by '|'; a CSV's separators are the comma,",
+    ),
+    "a cell that is missing": (
+        "x.csv",
+        b"a,b\n1\n",
+        "x.csv:2: 1 fields, the header has 2; a cell is missing",
+    ),
     "a comma without quotes": ("x.csv", b"a,b\nNo, no.,1\n", "x.csv:2: 3 fields, the header has 2"),
     "a tab in a TSV": ("x.tsv", b"a\tb\nx\ty\tz\n", "x.tsv:2: 3 fields, the header has 2"),
     "a quote that is not doubled": (

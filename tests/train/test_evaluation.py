@@ -199,6 +199,16 @@ def test_the_choice_among_ways_takes_its_luck_off() -> None:
     assert "as measured" not in plain.summary()
 
 
+def test_luck_takes_off_no_more_than_there_is() -> None:
+    found = judged(["a", "b", "c", "d"], ["a", "a", "a", "a"], optimism=0.257)
+    assert found.numbers["accuracy"] == 0.0 and found.interval[0] == 0.0
+    assert "accuracy is 25.0 % as measured, less 25.0 points" in found.details()
+    rows = [LabelledText("", ("a",), "1"), LabelledText("", ("b",), "2")]
+    answers = [Prediction.of(["a", "b"], own, (0.5, 0.5)) for own in ([0.9, 0.1], [0.9, 0.1])]
+    several = compute_scores("multi_label", rows, answers, {"a": 1, "b": 1}, optimism=0.9)
+    assert several.numbers["micro-F1"] == 0.0 and several.interval[0] == 0.0
+
+
 def test_cross_validated_scores_are_called_so() -> None:
     headline = judged(["ok", "bad"] * 20, ["ok", "bad"] * 20, how="cross-validated").headline()
     assert headline == (

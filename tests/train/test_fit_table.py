@@ -213,6 +213,26 @@ def test_the_task_can_be_said(tmp_path: Path) -> None:
 # ---- what is odd ----
 
 
+def test_the_first_row_that_repeats_is_named() -> None:
+    rows = animals(60)
+    rows[50]["text"], rows[20]["text"] = rows[2]["text"], rows[9]["text"]
+    (note,) = [n for n in read_examples(rows).notes if "more than once" in n]
+    assert note.endswith("first table:21")  # whose text is that of row 10; row 51 has that of row 3
+
+
+def test_a_sign_among_numbers_is_a_missing_one() -> None:
+    rows = [
+        {"text": f"film {i}", "stars": "-" if i % 9 == 4 else f"{i / 7:.2f}"} for i in range(72)
+    ]
+    said = "stars holds numbers, and '-' in 8 rows, first table:5; if that means a missing number"
+    with pytest.raises(InputError, match=said):
+        read_examples(rows, label="stars")
+    with pytest.raises(InputError, match="'-', no number; if it is missing, empty the cell"):
+        read_examples(rows, label="stars", task="regression")
+    emptied = [{**row, "stars": row["stars"].strip("-")} for row in rows]
+    assert len(read_examples(emptied, label="stars").train) == 64  # the remedy works
+
+
 def test_what_is_odd_is_said() -> None:
     rows = animals(200)
     rows[3]["text"] = " "

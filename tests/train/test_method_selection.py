@@ -17,9 +17,12 @@ from roberta_hub.train.fitting.method_selection import (
     METHOD_HEAD,
     METHOD_OWN,
     METHOD_WHOLE,
+    METHOD_ZERO_SHOT,
     Method,
     MethodAnswers,
+    answers_untaught,
     best_method,
+    common_rows,
     measure_of,
     rows_of_folds,
     selection_optimism,
@@ -112,6 +115,30 @@ def test_the_best_of_ways_that_are_as_good_is_lucky(learner: Learner) -> None:
     assert selection_optimism(ways, learner) == found  # the draws are the same
     best = [answers(learner, METHOD_HEAD, range(40)), answers(learner, METHOD_WHOLE, [50])]
     assert 0 <= selection_optimism(best, learner) < 0.02  # it is always the same way
+
+
+def test_luck_of_four_rows_is_never_more_than_what_was_reached(learner: Learner) -> None:
+    """One of four right, beside none: 25.7 points were taken off 25.0 %."""
+    fold = FOLDS[0][:4]
+    ways = [answers(learner, METHOD_HEAD, fold), answers(learner, METHOD_WHOLE, fold[1:], [fold])]
+    assert 0 < selection_optimism(ways, learner) < 0.25
+
+
+def test_luck_is_what_the_best_of_equal_ways_gains(learner: Learner) -> None:
+    """The maximum of two means of n rows, sd s, is s * sqrt(2 / n) * 0.564 above their mean."""
+    draw = torch.Generator().manual_seed(3)
+    wrong = [torch.randperm(COUNT, generator=draw)[:20].tolist() for _ in range(2)]
+    found = selection_optimism([answers(learner, str(k), wrong[k]) for k in range(2)], learner)
+    differ = len({*wrong[0]} ^ {*wrong[1]}) / COUNT
+    assert found == pytest.approx(0.5 * (differ / COUNT) ** 0.5 * 0.798, rel=0.25)
+
+
+def test_a_baseline_is_measured_on_the_rows_that_both_answered(learner: Learner) -> None:
+    untaught = answers_untaught(METHOD_ZERO_SHOT, [1, 2, 3], learner.lesson.targets[[1, 2, 3]])
+    found = answers(learner, METHOD_HEAD, [2])
+    rows = common_rows([untaught, found])
+    assert rows == [1, 2, 3]
+    assert [measure_of(way, rows, learner) for way in (untaught, found)] == [1.0, 2 / 3]
 
 
 def test_parts_are_where_the_rows_of_the_folds_stand() -> None:

@@ -129,6 +129,29 @@ def test_fit_says_where_the_names_alone_are_as_good() -> None:
     assert not any("zero_shot" in way.name for way in ways)
 
 
+def test_names_and_the_model_are_compared_on_the_rows_of_the_printed_score() -> None:
+    """Training had time for 4 of 19 rows: the names were judged on 19, and the model on those 4."""
+    good = ["lovely", "superb", "charming", "moving", "funny", "clever", "brilliant"]
+    good += ["wonderful", "great", "fantastic"]
+    bad = ["dull", "poor", "awful", "boring", "slow", "empty", "terrible", "weak", "horrible"]
+    rows = [
+        {"text": f"A {word} film.", "label": label}
+        for label, words in (("good", good), ("bad", bad))
+        for word in words
+    ]
+    fitted = fit(rows, minutes=0.02, progress=False).fitted
+    scores = fitted.scores
+    assert scores.count == 19 and fitted.choice.why.endswith("by cross-validation on 4 rows")
+    (said,) = [note for note in fitted.notes if "`zero_shot`" in note]
+    reached = f"{100 * scores.numbers['accuracy']:.1f} %"
+    assert f"of 19 rows by the names of the labels, and this model on {reached} of them" in said
+    quarters = [4 * way.score for way in fitted.choice.ways if way.score is not None]
+    assert len(quarters) == 3 and all(score == int(score) for score in quarters)
+    whole = fit(rows, epochs=2, minutes=1e-6, progress=False).fitted
+    assert whole.scores.count == 4
+    assert any(note.startswith("only 4 of 19 rows are scored, as more") for note in whole.notes)
+
+
 @pytest.mark.system
 def test_a_regression_without_a_mistake_is_taken_at_once() -> None:
     rows = [

@@ -87,7 +87,8 @@ class RobertaClassifier:
             learning_rate: its peak, taken as it is; None: by the model's width.
             batch_size: rows of an update; None: by the number of rows.
             max_length: tokens that are learnt of a text; None: by the number of rows.
-            minutes: limit of the work, for choosing and learning, in minutes on two cores.
+            minutes: limit of the work for choosing and learning, in minutes on two cores: counted
+                in tokens, not measured.
             balance: count rare classes as much as frequent ones.
             pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
             trials: rates and numbers of epochs to try by cross-validation.

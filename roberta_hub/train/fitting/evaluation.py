@@ -60,7 +60,7 @@ def compute_scores(
         how: the rows were kept from being learnt; "may be known": they were not.
         balanced: whether rare classes were made to count as much as frequent ones.
         optimism: what the best of several ways gains by luck, in the first number's unit; it is
-            taken off that number and its interval.
+            taken off that number and its interval, of which none gets below 0.
 
     Example:
         >>> rows = [LabelledText("fine", ("good",), "1"), LabelledText("dull", ("bad",), "2")]
@@ -89,6 +89,7 @@ def _classification(
     confusion = Counter((a, b.label) for a, b in zip(wanted, answers, strict=True))
     common = _best_constant(wanted, learnt)
     numbers = _class_numbers(wanted, [answer.label for answer in answers])
+    optimism = min(optimism, numbers["accuracy"])
     numbers["accuracy"] -= optimism
     better = sum(
         is_right and label != common for label, is_right in zip(wanted, right, strict=True)
@@ -122,7 +123,7 @@ def _classification(
         how=how,
         count=len(rows),
         numbers={**numbers, "log loss": log_loss(given), "ECE": calibration_error(bins)},
-        interval=share_interval(max(numbers["accuracy"], 0.0), len(rows)),
+        interval=share_interval(numbers["accuracy"], len(rows)),
         simplest=sum(label == common for label in wanted) / len(rows),
         guess=guess,
         conclusions=(*conclusions, *([advice] if advice else [])),
@@ -172,6 +173,7 @@ def _multi_label(
                 wrong.append(Mistake(row.text, row.where, *said, p if name in given else 1 - p))
     table = torch.cat([counts.rows, simple.rows], 1)
     bins, guess = reliability_bins(sure, there), f"always {_listed(constant)}"
+    optimism = min(optimism, f1(*counts.totals()))
     exact = float(counts.rows[:, 1:].sum(1).eq(0).double().mean())
     between = bootstrap_interval(counts.rows, f1s)
     difference = bootstrap_interval(table, lambda means: f1s(means[:, :3]) - f1s(means[:, 3:]))
@@ -190,7 +192,7 @@ def _multi_label(
             "all labels right": exact,
             "ECE": calibration_error(bins),
         },
-        interval=_without(between, optimism),
+        interval=(max(between[0] - optimism, 0.0), max(between[1] - optimism, 0.0)),
         simplest=f1(*simple.totals()),
         guess=guess,
         conclusions=(

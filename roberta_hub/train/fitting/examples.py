@@ -430,8 +430,8 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Labelle
         number = number_in(value)
         if number is None:
             raise InputError(
-                f"{row.where}: {label} is {short_repr(value)}, no number; task classification "
-                "learns classes"
+                f"{row.where}: {label} is {short_repr(value)}, no number; if it is missing, empty "
+                "the cell; task classification learns classes"
             )
         return LabelledText(text, (repr(number),), row.where)
     if isinstance(value, (list, Mapping)):
@@ -460,6 +460,7 @@ def _check(
             "apart must be at least two"
         )
     if len(names) > max(PLAUSIBLE_CLASSES, len(found) // 2):
+        _check_numbers(name, rows, label)
         likely = likely_separator(value for _, _, value in rows)
         raise InputError(
             f"{label} has {len(names):,} different values in {len(found):,} rows, too many for "
@@ -472,6 +473,21 @@ def _check(
         )
 
 
+def _check_numbers(name: str, rows: Sequence[LabelledRow], label: str) -> None:
+    """Refuse numbers among which a sign such as "-" stands for a missing one."""
+    odd = [(row, value) for row, _, value in rows if number_in(value) is None]
+    if not odd or len({str(value) for _, value in odd}) > MISSING_SIGNS or 2 * len(odd) > len(rows):
+        return
+    signs = ", ".join(sorted({short_repr(value) for _, value in odd}))
+    raise InputError(
+        f"{label} holds numbers, and {signs} in {row_count(len(odd))}, first "
+        f"{short_place(odd[0][0].where)}; if that means a missing number, empty the cells",
+        place=name,
+    )
+
+
+MISSING_SIGNS = 3
+"""Different words at most that stand for a missing number."""
 PLAUSIBLE_CLASSES = 20
 """So many classes are never too many."""
 

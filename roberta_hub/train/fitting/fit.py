@@ -93,8 +93,10 @@ def fit(
         learning_rate: peak of the learning rate, used as it is. None: by the model's width.
         batch_size: rows of an update. None: by the number of rows.
         max_length: longest text in training, in tokens. None: by the number of rows.
-        minutes: limit of the work, for choosing and learning, in minutes on two cores. None: two.
-            With more than 2,000 rows, `fit` learns once and has no limit.
+        minutes: limit of the work for choosing and learning, in minutes on two cores. None: two.
+            The work is counted in tokens, not measured: a busy or slow machine takes longer. The
+            regression on the model's vectors is always tried. With more than 2,000 rows, `fit`
+            learns once and has no limit.
         balance: give rare classes the same weight as frequent ones. The model finds more of them.
             Its probabilities are then those for equally frequent classes.
         pooling: what the head reads, "cls" or "mean". None: what the model was trained with.

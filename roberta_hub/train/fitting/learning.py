@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
-from roberta_hub.measures.numbers import spearman
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
+from roberta_hub.rows.formats import row_count
 from roberta_hub.settings import HeadPooling, Inputs
 from roberta_hub.text.learnt import new_texts
 from roberta_hub.train.data.sentences import LabelledText
@@ -47,13 +47,17 @@ from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.method_selection import (
     DEFAULT_MINUTES,
     METHOD_AS_IS,
+    METHOD_COSINE,
     METHOD_MEASURES,
     METHOD_OWN,
     METHOD_WHOLE,
+    METHOD_ZERO_SHOT,
     Method,
     MethodAnswers,
     MethodSelector,
+    answers_untaught,
     best_method,
+    common_rows,
     folds_for,
     measure_of,
     rows_of_folds,
@@ -91,10 +95,9 @@ MIN_RELATIVE_SPREAD = 1e-5
 """They differ by more than this share of their mean, else float32 would not tell them apart."""
 MIN_EPOCHS = 2
 """So often at least each row is seen where the whole model learns."""
+MORE_MINUTES = "minutes=... in Python and --minutes in a shell allow it"
 NO_MISTAKE = "not tried, as the regression makes no mistake"
 METHOD_ONCE = "training the whole model once"
-METHOD_COSINE = "the cosine of the model's vectors, nothing learnt"
-METHOD_ZERO_SHOT = "zero_shot by the labels' names, nothing learnt"
 ZERO_SHOT_ROWS = 100
 """Rows at most that are answered by the labels' names: only a few thousand tokens."""
 
@@ -175,10 +178,8 @@ class _Table:
         self.train = self.every[: len(examples.train)]
         self.spent = 0.0
         """Seconds of two cores that were used before ways are tried."""
-        self.rival: float | None = None
-        """Spearman's correlation of the cosines of scored pairs with their numbers."""
-        self.named: float | None = None
-        """The share of rows that `zero_shot` answers rightly by the labels' names."""
+        self.untaught: MethodAnswers | None = None
+        """What the model says of rows before it learns: `METHOD_COSINE` or `METHOD_ZERO_SHOT`."""
         if options.balance:
             self.learner.shares = lesson.targets[self.train].mean(0) + 1e-9
 
@@ -273,7 +274,7 @@ class _Table:
         if self.own is not None:
             found.append(chooser.as_it_is())
         else:
-            self.named = self._by_name()
+            self.untaught = self._by_name(parts)
             learner.open(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
@@ -332,9 +333,8 @@ class _Table:
         rows = self.examples.train
         if self.task != "regression" or not can_compare_pairs(self.roberta, rows):
             return 0.0
-        self.rival = spearman(
-            [float(row.labels[0]) for row in rows], pair_cosines(self.roberta, rows)
-        )
+        cosines = torch.tensor(pair_cosines(self.roberta, rows), dtype=torch.float64)
+        self.untaught = answers_untaught(METHOD_COSINE, self.train, cosines[:, None])
         mean = sum(len(self.learner.lesson.ids[i]) for i in self.train) / len(rows)
         each = self.learner.work_of(self.train) / len(rows)
         most = int(60 * (self.options.minutes or DEFAULT_MINUTES) / 2 / each)  # half of the work
@@ -356,18 +356,16 @@ class _Table:
         self.learner.teach(lesson, dataclasses.replace(self.config, optimizer=adam, loop=loop))
         return work
 
-    def _by_name(self) -> float | None:
-        """Answer some rows by the labels' names; None: no names that say what they mean."""
+    def _by_name(self, parts: list[list[int]]) -> MethodAnswers | None:
+        """Answer rows by the labels' names; None: no names that say what they mean."""
         if self.kind != "single_label" or not isinstance(self.examples.train[0].text, str):
             return None
-        draw = random.Random(self.options.seed)
-        rows = draw.sample(self.examples.train, min(ZERO_SHOT_ROWS, len(self.train)))
-        found = zero_shot_probabilities(self.roberta, [row.text for row in rows], self.names)
+        rows = [i for part in parts for i in part][:ZERO_SHOT_ROWS]  # training answers these first
+        texts = [self.examples.train[i].text for i in rows]
+        found = zero_shot_probabilities(self.roberta, texts, self.names)
         if found is None:
             return None
-        answers = [self.names[k] for k in found.argmax(1).tolist()]
-        right = [name in row.labels for name, row in zip(answers, rows, strict=True)]
-        return sum(right) / len(right)
+        return answers_untaught(METHOD_ZERO_SHOT, rows, found.double().log())
 
     def _affordable(self, way: Method, parts: list[list[int]]) -> tuple[list[list[int]], str]:
         """Tell which folds the amount of work allows to answer by training, else why none.
@@ -387,8 +385,7 @@ class _Table:
         if options.learning_rate or options.batch_size:
             return parts[:1], ""
         minutes = math.ceil(spent[0] / 60)
-        more = "minutes=... in Python and --minutes in a shell allow it"
-        return [], f"not tried, as it takes {minutes:,} min of two cores; {more}"
+        return [], f"not tried, as it takes {minutes:,} min of two cores; {MORE_MINUTES}"
 
     def _works(self, way: Method, parts: list[list[int]]) -> list[float]:
         """Count all work where the first fold is answered by training, the first two, and so on."""
@@ -429,10 +426,12 @@ class _Table:
         if not kept:
             self.finish(divisor, least)
         chosen = bool(self.options.trials) or not self.options.says_how
-        gain = (
-            selection_optimism(found, self.learner) if how == "cross-validated" and chosen else 0.0
-        )
-        choice, notes = self._choice(found, best, left_out)
+        gain = 0.0
+        if how == "cross-validated" and chosen:
+            gain = selection_optimism(found, self.learner)
+            gain *= len(common_rows(found)) / len(best.rows)  # the others did not choose
+        choice = self._choice(found, best, left_out)
+        notes = [*self._unscored(best, found[0].rows), *self._no_worse(best, gain)]
         counts = Counter(name for row in self.examples.train for name in row.labels)
         warmth = None if kept or self.kind == "regression" else divisor
         return Learnt(choice, how, rows, answers, gain, warmth, counts, notes, doubted)
@@ -450,10 +449,9 @@ class _Table:
 
     def _choice(
         self, found: list[MethodAnswers], best: MethodAnswers, left_out: list[Tried]
-    ) -> tuple[Choice, list[str]]:
-        """Say which way was taken, and what the others would have reached."""
-        learner, notes = self.learner, []
-        rows = sorted(set.intersection(*(set(answers.rows) for answers in found)))
+    ) -> Choice:
+        """Say which way was taken, and what the others reach on the same rows."""
+        learner, rows = self.learner, common_rows(found)
         scores = [measure_of(answers, rows, learner) for answers in found]
         ways = [
             Tried(answers.way.name, score, answers.way.work(self.train) * len(answers.folds))
@@ -461,8 +459,9 @@ class _Table:
         ]
         ways += left_out
         top = measure_of(best, rows, learner)
+        some = f" on {row_count(len(rows))}" if len(rows) < len(best.rows) else ""
         why = (
-            f"{_best_of(found)}, by cross-validation"
+            f"{_best_of(found)}, by cross-validation{some}"
             if len(found) > 1
             else f"{left_out[0].name} was {left_out[0].why_not}"
         )
@@ -473,24 +472,45 @@ class _Table:
             why = f"mostly this is better, and the lead of {first} may be luck"
         if best.way.name == METHOD_AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
-        rival = self.rival
-        if rival is not None:
-            ways.append(Tried(METHOD_COSINE, rival))
-            if rival >= top:
-                notes.append(
-                    f"{self.config.model} orders these pairs better without training: `similarity` "
-                    f"has a Spearman of {rival:.3f}, and this model {top:.3f}"
-                )
-        if self.named is not None:
-            ways.append(Tried(METHOD_ZERO_SHOT, self.named))
-            if self.named >= top:
-                asked = min(ZERO_SHOT_ROWS, len(self.train))
-                notes.append(
-                    f"`zero_shot` of {self.config.model} needs no training and is no worse: it is "
-                    f"right on {_score(self.named, self.task)} of {asked} rows by the names of the "
-                    f"labels, and this model on {_score(top, self.task)}; use it, or add rows"
-                )
-        return Choice(best.way.name, why, tuple(ways), METHOD_MEASURES[self.task]), notes
+        if self.untaught is not None:
+            asked = common_rows([self.untaught, *found])
+            name = self.untaught.way.name
+            name += f" (on {len(asked):,} of the {row_count(len(rows))})" * (len(asked) < len(rows))
+            ways.append(Tried(name, measure_of(self.untaught, asked, learner)))
+        return Choice(best.way.name, why, tuple(ways), METHOD_MEASURES[self.task])
+
+    def _unscored(self, best: MethodAnswers, every: Sequence[int]) -> list[str]:
+        """Say how many rows have no score, as the amount of work did not allow it."""
+        if self.examples.valid or len(best.rows) == len(every):
+            return []
+        minutes = self.options.minutes or DEFAULT_MINUTES
+        return [
+            f"only {len(best.rows):,} of {row_count(len(every))} are scored, as more takes over "
+            f"{minutes:g} min of two cores; {MORE_MINUTES}"
+        ]
+
+    def _no_worse(self, best: MethodAnswers, gain: float) -> list[str]:
+        """Say where the model is as good before it learns, by rows that both answered."""
+        if self.untaught is None:
+            return []
+        rows = common_rows([self.untaught, best])
+        before, after = (
+            measure_of(answers, rows, self.learner, weighted=False)
+            for answers in (self.untaught, best)
+        )
+        after = max(after - gain, 0.0) if gain else after
+        if before < after:
+            return []
+        if self.task == "regression":
+            return [
+                f"{self.config.model} orders these pairs better without training: `similarity` "
+                f"has a Spearman of {before:.3f}, and this model {after:.3f}"
+            ]
+        return [
+            f"`zero_shot` of {self.config.model} needs no training and is no worse: it is right on "
+            f"{_score(before, self.task)} of {row_count(len(rows))} by the names of the labels, "
+            f"and this model on {_score(after, self.task)} of them; use it, or add rows"
+        ]
 
     # ---- a large table ----
 

@@ -28,6 +28,8 @@ METHOD_AS_IS = "the model as it is"
 METHOD_HEAD = "a regression on the model's vectors"
 METHOD_WHOLE = "training the whole model from a regression"
 METHOD_OWN = "training the whole model from its own head"
+METHOD_COSINE = "the cosine of the model's vectors, nothing learnt"
+METHOD_ZERO_SHOT = "zero_shot by the labels' names, nothing learnt"
 NUM_FOLDS = 5
 """Parts of a very small table, each answered by what the others taught."""
 NUM_FOLDS_LARGER_TABLE = 3
@@ -80,6 +82,11 @@ class MethodAnswers:
     def rows(self) -> list[int]:
         """The rows that were answered."""
         return [i for fold in self.folds for i in fold]
+
+
+def answers_untaught(name: str, rows: Sequence[int], logits: Tensor) -> MethodAnswers:
+    """Hold what a model answers to some rows without learning: (len(rows), K)."""
+    return MethodAnswers(Method(name, lambda rows: None, lambda rows: 0.0), [[*rows]], logits, 1.0)
 
 
 class MethodSelector:
@@ -216,7 +223,7 @@ def best_method(found: Sequence[MethodAnswers], learner: Learner) -> MethodAnswe
     """
     best = found[0]
     for other in found[1:]:
-        rows = sorted(set(best.rows) & set(other.rows))
+        rows = common_rows([best, other])
         gain = measure_of(other, rows, learner) - measure_of(best, rows, learner)
         doubt = (
             0.0 if best.way.name == METHOD_AS_IS else _difference_error(best, other, rows, learner)
@@ -238,20 +245,30 @@ def _difference_error(
     return float(each.std(correction=0)) / math.sqrt(max(len(rows), 1))
 
 
-def measure_of(answers: MethodAnswers, rows: Sequence[int], learner: Learner) -> float:
-    """Compute the measure of `METHOD_MEASURES` on some of the answered rows."""
+def common_rows(found: Sequence[MethodAnswers]) -> list[int]:
+    """Return the rows that all ways answered, in order."""
+    return sorted(set.intersection(*(set(answers.rows) for answers in found)))
+
+
+def measure_of(
+    answers: MethodAnswers, rows: Sequence[int], learner: Learner, *, weighted: bool = True
+) -> float:
+    """Compute the measure of `METHOD_MEASURES` on some of the answered rows.
+
+    Where each class is to count as much as the others, it does so unless `weighted` is False.
+    """
     if learner.kind == "regression":
         place = {row: i for i, row in enumerate(answers.rows)}
         numbers = answers.logits[[place[row] for row in rows], 0].tolist()
         return spearman(learner.lesson.targets[list(rows), 0].tolist(), numbers) or 0.0
-    return float(_share(_sums(answers, rows, learner).sum(0)))
+    return float(_share(_sums(answers, rows, learner, weighted=weighted).sum(0)))
 
 
 def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: int = 0) -> float:
     """Estimate what the best of several ways gains because it was chosen by the rows that judge it.
 
     In tables drawn from the rows, the way that is best there is judged by the rows that were not
-    drawn (Tsamardinos et al. 2018); what it loses is luck.
+    drawn (Tsamardinos et al. 2018); what it loses of its score on all rows is luck.
 
     Args:
         found: what each way answers.
@@ -263,9 +280,10 @@ def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: i
     """
     if len(found) < 2 or learner.kind == "regression":
         return 0.0
-    rows = sorted(set.intersection(*(set(answers.rows) for answers in found)))
+    rows = common_rows(found)
     sums = torch.stack([_sums(answers, rows, learner) for answers in found])  # (ways, m, 2)
-    generator, lost = torch.Generator().manual_seed(seed), []
+    every, lost = _share(sums.sum(1)), []
+    generator = torch.Generator().manual_seed(seed)
     for _ in range(OPTIMISM_DRAWS):
         drawn = torch.randint(len(rows), (len(rows),), generator=generator)
         left = torch.ones(len(rows), dtype=torch.bool)
@@ -273,8 +291,8 @@ def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: i
         if not left.any():
             continue
         inside, outside = (_share(part.sum(1)) for part in (sums[:, drawn], sums[:, left]))
-        best = int(inside.argmax())
-        lost.append(float(inside[best] - outside[best]) - float((inside - outside).mean()))
+        less = every - outside
+        lost.append(float(less[inside.argmax()] - less.mean()))
     return max(sum(lost) / max(len(lost), 1), 0.0)
 
 
@@ -282,7 +300,9 @@ def _share(sums: Tensor) -> Tensor:
     return sums[..., 0] / sums[..., 1].clamp(min=1e-9)
 
 
-def _sums(answers: MethodAnswers, rows: Sequence[int], learner: Learner) -> Tensor:
+def _sums(
+    answers: MethodAnswers, rows: Sequence[int], learner: Learner, *, weighted: bool = True
+) -> Tensor:
     """Compute what each row adds to the measure's numerator and denominator: (m, 2)."""
     place = {row: i for i, row in enumerate(answers.rows)}
     logits = answers.logits[[place[row] for row in rows]]
@@ -290,8 +310,8 @@ def _sums(answers: MethodAnswers, rows: Sequence[int], learner: Learner) -> Tens
     if learner.kind == "single_label":
         weights = torch.ones(len(rows), dtype=torch.float64)
         if learner.shares is not None:  # every class counts as much
-            weights = 1 / (targets @ learner.shares)
-            if answers.way.name != METHOD_AS_IS:  # whose weights stay
+            weights = 1 / (targets @ learner.shares) if weighted else weights
+            if answers.way.name not in (METHOD_AS_IS, METHOD_ZERO_SHOT):  # whose weights stay
                 logits = logits - learner.shares.log()
         right = logits.argmax(1).eq(targets.argmax(1)).double()
         return torch.stack([weights * right, weights], 1)

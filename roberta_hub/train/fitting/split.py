@@ -44,11 +44,11 @@ def group_duplicates(found: Sequence[Labelled], notes: list[str]) -> list[list[i
         groups.setdefault(text_key(example.text), []).append(i)
     several = [group for group in groups.values() if len(group) > 1]
     if several:
-        count = sum(map(len, several))
+        count, repeated = sum(map(len, several)), min(group[1] for group in several)
         notes.append(
             f"{row_count(count)} with a text that occurs more than once, {len(several):,} texts in "
             f"all; all rows of one text are on one side; first "
-            f"{short_place(found[several[0][1]].where)}"
+            f"{short_place(found[repeated].where)}"
         )
     odd = [pair for group in several if (pair := _differing(group, found))]
     if odd:
