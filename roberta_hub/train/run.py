@@ -74,10 +74,8 @@ def _run(config: Config) -> Report:
     started = time.monotonic()
     from roberta_hub.train.loop.output_folder import claim_folder
     from roberta_hub.train.loop.training_loop import train_claimed
-    from roberta_hub.train.tasks.build import read_settings
 
-    settings = read_settings(config)
-    _check_task(settings)
+    settings = _checked(config)
     with claim_folder(config.output) as directory:  # before a model is fetched for it
         task = _make_task(settings)
         model: Any = task.module.roberta
@@ -119,17 +117,20 @@ def at_width(config: Config, width: int) -> Config:
     )
 
 
-def _check_task(settings: TaskSettings[Any]) -> None:
-    """Check the order of the batches and the paths of the data before a model is fetched."""
+def _checked(config: Config) -> TaskSettings[Any]:
+    """Read the settings of the task, and check the paths of its data before a model is fetched."""
     from roberta_hub.train.data.streams import source_files
+    from roberta_hub.train.tasks.build import check_name, read_settings
     from roberta_hub.train.tasks.options import PRETRAINING_TASKS
 
-    config, name = settings.config, settings.config.task.name
+    name = config.task.name
+    check_name(name)
     if config.batch.order == "fairseq" and name not in ORDERED_AS_FAIRSEQ:
         raise InputError(
             f"batch.order=fairseq is for {', '.join(ORDERED_AS_FAIRSEQ)}, and task.name is {name}; "
             "leave it out"
         )
+    settings = read_settings(config)
     for source in (settings.train, settings.valid):
         if source is None or source.splits:
             continue
@@ -137,6 +138,7 @@ def _check_task(settings: TaskSettings[Any]) -> None:
             source_files(source.path)
         elif not os.path.exists(source.path):  # which also answers for names that no file can have
             raise InputError(f"data.{source.name}: {source.path}: no such file or folder")
+    return settings
 
 
 def result(report: Report) -> RobertaHubInterface:
