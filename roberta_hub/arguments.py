@@ -27,10 +27,6 @@ def short_repr(value: object, limit: int = 60) -> str:
 
     A value whose `repr` fails is shown as its type.
 
-    Args:
-        value: anything.
-        limit: most characters.
-
     Example:
         >>> short_repr("a" * 100, 10)
         "'aaaaaa..."
@@ -71,19 +67,6 @@ def whole_number(
 ) -> int:
     """Check for an int between two bounds, of Python or numpy; True is none.
 
-    Args:
-        name: of the argument, for the error.
-        value: what was passed.
-        low: the least that is allowed; None: any.
-        high: the greatest that is allowed; None: any.
-        hint: what an error says of the allowed values, instead of the bounds.
-
-    Returns:
-        Python's own int.
-
-    Raises:
-        InputError: the value is of another type, or outside the bounds.
-
     Example:
         >>> whole_number("topk", 5, 1, 10)
         5
@@ -108,13 +91,6 @@ def whole_number(
 def switch(name: str, value: object) -> bool:
     """Check for True or False; 1 and 0 are taken too, but no str, since "no" would be true.
 
-    Args:
-        name: of the argument, for the error.
-        value: what was passed.
-
-    Raises:
-        InputTypeError: the value is something else.
-
     Example:
         >>> switch("truncate", 1)
         True
@@ -128,14 +104,6 @@ def switch(name: str, value: object) -> bool:
 
 def one_of(name: str, value: object, choices: tuple[str | None, ...]) -> None:
     """Refuse a value that is none of the choices.
-
-    Args:
-        name: of the argument, for the error.
-        value: what was passed.
-        choices: the names that are allowed, and None where the argument may be left out.
-
-    Raises:
-        InputError: the value is another.
 
     Example:
         >>> one_of("pooling", "max", (None, "cls", "mean"))
@@ -152,16 +120,6 @@ def one_of(name: str, value: object, choices: tuple[str | None, ...]) -> None:
 def text_of(name: str, value: object) -> str:
     """Check for a str.
 
-    Args:
-        name: of the argument, for the error.
-        value: what was passed.
-
-    Returns:
-        A str of the built-in type.
-
-    Raises:
-        InputTypeError: the value is something else.
-
     Example:
         >>> text_of("hypothesis", "It is {}.")
         'It is {}.'
@@ -173,16 +131,6 @@ def text_of(name: str, value: object) -> str:
 
 def path_text(name: str, value: object) -> str:
     """Check for a name or a path: a str, or what `os.fspath` takes.
-
-    Args:
-        name: of the argument, for the error.
-        value: what was passed.
-
-    Returns:
-        It as str.
-
-    Raises:
-        InputTypeError: the value is of another type; bytes are too.
 
     Example:
         >>> path_text("directory", Path("runs"))
@@ -200,14 +148,6 @@ def path_text(name: str, value: object) -> str:
 def path_of(name: str, value: object) -> Path:
     """Check for a path that a file can have: a str, or what `os.fspath` takes.
 
-    Args:
-        name: of the argument, for the error.
-        value: what was passed.
-
-    Raises:
-        InputTypeError: the value is of another type; bytes are too.
-        InputError: the path is empty, or has a character that no file's name can have.
-
     Example:
         >>> path_of("directory", "runs/1").name
         '1'
@@ -223,12 +163,7 @@ def path_of(name: str, value: object) -> Path:
 
 
 def advise(message: str, remedy: Remedy | None = None) -> None:
-    """Warn of what is allowed and seldom meant, at the caller's own line.
-
-    Args:
-        message: what was passed, and what becomes of it.
-        remedy: what is meant more often, where Python and a shell say it otherwise.
-    """
+    """Warn of what is allowed and seldom meant, at the caller's own line."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
         frame, level = frame.f_back, level + 1
@@ -241,10 +176,6 @@ def _is_ours(module: object) -> bool:
 
 def no_item(answer: object, key: object) -> InputTypeError:
     """Make the error for an answer that is read as a dict or a list.
-
-    Args:
-        answer: a dataclass.
-        key: what was asked of it.
 
     Example:
         >>> from types import SimpleNamespace

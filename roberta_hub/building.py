@@ -29,12 +29,6 @@ def build(
 ) -> Model:
     """Build the model as shapes only and assign the weights, so that no second copy is ever made.
 
-    Args:
-        checkpoint: without weights the model gets random ones.
-        kind: the class to build.
-        strict: False ignores tensors that have no place, with a warning.
-        empty: of a checkpoint without weights: the model is on the meta device.
-
     Raises:
         CheckpointError: tensors are missing, too many, or of another shape.
     """

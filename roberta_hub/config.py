@@ -326,12 +326,7 @@ class ReadOnlyArguments(Namespace):
         return list(vars(self).items())
 
     def get(self, name: str, default: object = None) -> Any:
-        """Value of an argument.
-
-        Args:
-            name: of the argument.
-            default: if there is none of that name.
-        """
+        """Value of an argument."""
         return vars(self).get(name, default)
 
 

@@ -142,11 +142,6 @@ def _shown(text: str, keep: str = "\n\t") -> str:
 def sentence(what: str, place: Place | str | None = None, remedy: str = "") -> str:
     """Make a sentence of the parts of an error.
 
-    Args:
-        what: went wrong.
-        place: where; None: nowhere that could be named.
-        remedy: what mends it; "": nothing is known.
-
     Example:
         >>> sentence("no text", "reviews.csv:12", "drop it or fill it")
         'reviews.csv:12: no text; drop it or fill it'
@@ -219,9 +214,6 @@ class RobertaHubError(Exception):
 def placed(place: Callable[[Place], Place | str]) -> Iterator[None]:
     """Tell the place of an error in the caller's terms.
 
-    Args:
-        place: from the place that the error names, an item of an argument, to the caller's.
-
     Example:
         >>> with placed(lambda at: Place("corpus", at.index + 2048)):
         ...     raise InputError("too long", place=Place("texts", 3))
@@ -238,11 +230,7 @@ def placed(place: Callable[[Place], Place | str]) -> Iterator[None]:
 
 
 def harmless(error: BaseException) -> BaseException | None:
-    """Return an error to be named as a cause; None: a traceback of it would show a credential.
-
-    Args:
-        error: of another library, which may hold a URL.
-    """
+    """Return an error to be named as a cause; None: a traceback of it would show a credential."""
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:
@@ -299,12 +287,7 @@ class Advice(UserWarning):
     """Warns of what is allowed and seldom meant."""
 
     def __init__(self, what: str, remedy: Remedy | None = None) -> None:
-        """Note what was passed and what becomes of it.
-
-        Args:
-            what: was passed.
-            remedy: what is meant more often.
-        """
+        """Note what was passed and what becomes of it."""
         super().__init__(what)
         self.what, self.remedy = without_secrets_in(what), remedy
 

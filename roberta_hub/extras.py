@@ -19,9 +19,6 @@ def install(extra: str) -> str:
     the file or the address that this installation came from (PEP 610); where none is recorded, the
     extra's own packages.
 
-    Args:
-        extra: "words", "train"; one of `extras_require` in setup.py.
-
     Example:
         >>> install("words").startswith("pip install ")
         True

@@ -43,12 +43,6 @@ def import_fairseq() -> ModuleType:
     Since Python 3.11 a dataclass refuses a default that has no hash, and fairseq's configs are
     full of them (`common: CommonConfig = CommonConfig()`): a plain `import fairseq` dies. The
     check is relaxed for fairseq's own classes during the import and restored afterwards.
-
-    Returns:
-        The module `fairseq`; plain imports of it and of `fairseq_cli` work from then on.
-
-    Raises:
-        MissingExtraError: fairseq, or a package that it imports, is not installed.
     """
     with _IMPORTING:
         try:
@@ -89,18 +83,7 @@ def import_fairseq() -> ModuleType:
 
 
 def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
-    """Return a real fairseq model with a copy of our weights.
-
-    Args:
-        ours: a model, or an interface around one.
-
-    Returns:
-        fairseq's `RobertaModel`, or its `RobertaHubInterface` for an interface.
-
-    Raises:
-        CheckpointError: a configuration that fairseq cannot express.
-        MissingExtraError: fairseq is not installed.
-    """
+    """Return a real fairseq model with a copy of our weights."""
     interface = ours if isinstance(ours, RobertaHubInterface) else None
     model = ours.model if isinstance(ours, RobertaHubInterface) else ours
     tokenizer = interface.tokenizer if interface else Tokenizer.shipped()
@@ -134,17 +117,7 @@ def to_fairseq(ours: RobertaHubInterface | Roberta) -> Any:
 
 
 def from_fairseq(theirs: Any) -> RobertaHubInterface | RobertaModel:
-    """Our model with a copy of a real fairseq model's weights.
-
-    Args:
-        theirs: fairseq's `RobertaModel`, or a hub interface around one.
-
-    Returns:
-        Our `RobertaModel`, or our `RobertaHubInterface` for an interface.
-
-    Raises:
-        CheckpointError: not a RoBERTa.
-    """
+    """Our model with a copy of a real fairseq model's weights."""
     model = getattr(theirs, "model", theirs)
     arguments = model.args
     if not isinstance(arguments, Namespace):  # omegaconf
@@ -168,11 +141,7 @@ def from_fairseq(theirs: Any) -> RobertaHubInterface | RobertaModel:
 
 
 def _engine(theirs: Any) -> SubwordTokenizer | None:
-    """Return our engine for what cuts texts in fairseq's interface; None: GPT-2's BPE.
-
-    Raises:
-        InputError: something else, or one that cuts at random.
-    """
+    """Return our engine for what cuts texts in fairseq's interface; None: GPT-2's BPE."""
     bpe = theirs.bpe
     if bpe is None or isinstance(bpe, SubwordTokenizer):
         return bpe

@@ -38,13 +38,6 @@ def check_regular(path: Path, error: type[RobertaHubError] = CheckpointError) ->
     """Refuse pipes, sockets, devices and directories; what does not exist is left to the reader.
 
     A pipe that is opened waits for a writer without an end.
-
-    Args:
-        path: the file.
-        error: the class of what is raised.
-
-    Raises:
-        RobertaHubError: of that class: it is no regular file; the message says what it is.
     """
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
@@ -58,17 +51,7 @@ def check_regular(path: Path, error: type[RobertaHubError] = CheckpointError) ->
 def read_bytes(
     path: str | os.PathLike[str], limit: int, error: type[RobertaHubError], what: str
 ) -> bytes:
-    """Read a whole file of at most `limit` bytes.
-
-    Args:
-        path: the file.
-        limit: most bytes; of a larger file no more than this is read.
-        error: the class of what is raised.
-        what: the file's kind in a message, "dictionary".
-
-    Raises:
-        RobertaHubError: of that class: the file cannot be read, or is larger.
-    """
+    """Read a whole file of at most `limit` bytes."""
     try:
         with open(path, "rb") as file:
             data = file.read(limit + 1)
@@ -94,9 +77,6 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of at most `MAX_JSON_BYTES` bytes.
 
     Files of a model's folder are read through `folder.Folder`, which reads each once.
-
-    Raises:
-        CheckpointError: the file is missing, too large, damaged, or holds something else.
     """
     check_regular(path)
     value = parse_json(read_bytes(path, MAX_JSON_BYTES, CheckpointError, "JSON file"), path)
@@ -112,16 +92,7 @@ UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def parse_json(
     data: bytes, path: str | os.PathLike[str], error: type[RobertaHubError] = CheckpointError
 ) -> Any:
-    """Parse the content of a JSON file, whatever it holds.
-
-    Args:
-        data: in UTF-8; a byte order mark before it, which editors write, is no part of it.
-        path: of the file, for messages.
-        error: the class of what is raised.
-
-    Raises:
-        RobertaHubError: of that class: it is not JSON, or nested too deeply.
-    """
+    """Parse the content of a JSON file, whatever it holds."""
     try:
         return json.loads(data.decode("utf-8-sig"))  # of bytes, json would guess the encoding
     except UnicodeDecodeError as reason:
@@ -178,13 +149,6 @@ def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
     `target` is at every instant the old file or the complete new one. Several at once write files
     of their own, and the last one stays. Where the block raises, or a signal ends the process in
     it, nothing is left. Who may read the old file may read the new one, and nobody else.
-
-    Args:
-        target: the file.
-        stage: the temporary name, on the same disk; None: a hidden one in the same folder.
-
-    Raises:
-        OSError: the disk refuses; it names the target, not the temporary file.
 
     Example:
         >>> import pathlib, tempfile
@@ -294,12 +258,6 @@ def publish_folder(
 
     A folder with files in it cannot be replaced in one step. In between it has the name `old`, from
     which whoever comes after a death can restore it.
-
-    Args:
-        stage: on the same disk.
-        target: may exist, and may come to exist while this runs.
-        old: a name for what was at `target`; it is gone afterwards.
-        keep: asked when something is at `target`; True leaves it, and `stage` where it is.
     """
     for path in (*stage.rglob("*"), stage):
         if not path.is_symlink():  # its name is flushed with its folder
@@ -350,14 +308,6 @@ def publishing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Pa
     """Lend a temporary directory, and move its files into `directory` once all are complete.
 
     config.json, which says how to read the others, moves last.
-
-    Args:
-        directory: made if missing, and taken away again where nothing comes of it. Other files stay
-            in it.
-        obsolete: files of an earlier save that go, where no new ones take their places.
-
-    Raises:
-        CheckpointError: the disk refused between the first move and the last.
     """
     made = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
     with cleared(lambda: _remove_empty(made)):
@@ -441,10 +391,6 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
     """Provide a private temporary folder in the folder of `target`.
 
     What killed processes left of `target` is removed first.
-
-    Args:
-        target: what the folder is for.
-        locked: whether the caller holds the lock of `target`, so that no one else works on it.
     """
     remove_leftovers(target, locked=locked)
     # Not tempfile.mkdtemp: its mode 0700 would survive a rename and lock other users out.
@@ -456,14 +402,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Lend a temporary folder, which gets its own name once all is written.
-
-    Args:
-        target: must be new or empty.
-
-    Raises:
-        InputError: there is something in it.
-    """
+    """Lend a temporary folder, which gets its own name once all is written."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} is there already; give a folder that is new or empty")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -490,10 +429,6 @@ def remove_leftovers(target: Path, *, locked: bool = False) -> None:
     """Remove the leftovers of killed processes.
 
     A copy that such a process had moved out of the way is put back.
-
-    Args:
-        target: whose stages are looked at.
-        locked: whether the caller holds the lock of `target`.
     """
     for leftover in leftovers(target):
         if not abandoned(leftover, locked=locked):
@@ -515,15 +450,7 @@ def stage_tag() -> str:
 
 
 def abandoned(stage: Path, *, locked: bool = False) -> bool:
-    """Whether the process that made this folder is gone.
-
-    Args:
-        stage: of any process. One from another machine, which may not see the lock, counts as
-            abandoned after `STALE_SECONDS`; so does one of this machine if the system does not say
-            when a process began.
-        locked: whether the caller holds the lock under which such folders are made. Then one of
-            this machine is abandoned.
-    """
+    """Whether the process that made this folder is gone."""
     tag = stage.name.rpartition("~")[2].split("_")
     if len(tag) != 4 or not tag[1].isdecimal():
         return True  # not by this version; whoever made it would hold the lock

@@ -28,10 +28,6 @@ class Folder:
 
     A name is a file's, or that of a file in a folder below: "label/dict.txt".
 
-    Args:
-        path: of the directory; a missing one is empty.
-        only: names of files that count; all others are as if they were not there. None: all count.
-
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp())
@@ -74,11 +70,7 @@ class Folder:
         return self.path / name
 
     def folder(self, name: str) -> Folder:
-        """Return the folder of this name below; the same one whenever it is asked for.
-
-        Args:
-            name: of a folder right below; "" or ".": this one itself.
-        """
+        """Return the folder of this name below; the same one whenever it is asked for."""
         name = name.rstrip("/")
         if name in ("", "."):
             return self
@@ -116,11 +108,7 @@ class Folder:
         return entry is not None and (not entry.is_symlink() or os.path.exists(entry.path))
 
     def check_links(self) -> None:
-        """Refuse a folder of which a file is lost: what is not there would be left out silently.
-
-        Raises:
-            CheckpointError: a link with a name that a model's files have leads to nothing.
-        """
+        """Refuse a folder of which a file is lost: what is not there would be left out silently."""
         for name, entry in sorted((self._listed() or {}).items()):
             if _OF_A_MODEL.search(name) and entry.is_symlink() and not os.path.exists(entry.path):
                 raise CheckpointError(
@@ -146,47 +134,19 @@ class Folder:
     def json(
         self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> dict[str, Any]:
-        """Return the JSON object in a file; whoever asks gets the same one, and changes nothing.
-
-        Args:
-            name: of the file.
-            error: the class of what is raised.
-            limit: most bytes of the file.
-
-        Raises:
-            RobertaHubError: of that class: the file is missing, too large, damaged, no regular
-                file, or holds something else.
-        """
+        """Return the JSON object in a file; whoever asks gets the same one, and changes nothing."""
         return self._typed(name, dict, error, limit)  # type: ignore[no-any-return]
 
     def json_list(
         self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> list[Any]:
-        """Return the JSON list in a file; see `json`.
-
-        Args:
-            name: of the file.
-            error: the class of what is raised.
-            limit: most bytes of the file.
-
-        Raises:
-            RobertaHubError: as `json`.
-        """
+        """Return the JSON list in a file; see `json`."""
         return self._typed(name, list, error, limit)  # type: ignore[no-any-return]
 
     def optional(
         self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> dict[str, Any]:
-        """Return the JSON object in a file; {}: nothing has this name.
-
-        Args:
-            name: of the file.
-            error: the class of what is raised.
-            limit: most bytes of the file.
-
-        Raises:
-            RobertaHubError: as `json`, but for a file that is missing.
-        """
+        """Return the JSON object in a file; {}: nothing has this name."""
         return self.json(name, error, limit) if self.has(name) else {}
 
     def _listed(self) -> Mapping[str, os.DirEntry[str]] | None:

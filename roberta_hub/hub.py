@@ -179,17 +179,7 @@ def load_commit(
     device: str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
 ) -> RobertaHubInterface:
-    """Load a model at Hugging Face at a commit, and leave what its name means on this machine.
-
-    Args:
-        name: of a model there.
-        commit: of it.
-        device: see `load_model`.
-        dtype: see `load_model`.
-
-    Raises:
-        RobertaHubError: as `load_model`.
-    """
+    """Load a model at Hugging Face at a commit, and leave what its name means on this machine."""
     found = find_source(
         name, None, ".", pretrained=True, force=False, progress=False, revision=commit
     )
@@ -208,21 +198,7 @@ def load_found(
     allow_nonfinite: bool = False,
     converted: bool = True,
 ) -> RobertaHubInterface:
-    """Load the files that a name or a path was resolved to.
-
-    Args:
-        found: the files.
-        overrides: fairseq's arguments.
-        bpe: what the caller says of the tokenizer.
-        device: where the model goes; None: the CPU.
-        dtype: of the weights; None widens half precision to float32.
-        strict: False ignores tensors that have no place in the model, with a warning.
-        allow_nonfinite: True accepts NaN and infinity in the weights.
-        converted: keep a safetensors copy of a pickle.
-
-    Raises:
-        RobertaHubError: as `load_model`.
-    """
+    """Load the files that a name or a path was resolved to."""
     checkpoint = read_checkpoint(found, overrides, dtype, converted=converted)
     if not allow_nonfinite and not checkpoint.finite:
         check_finite(checkpoint.weights, checkpoint.source)
@@ -356,18 +332,7 @@ def _random(record: Record, overrides: Mapping[str, object]) -> Checkpoint:
 def read_tokenizer(
     found: FoundCheckpoint, checkpoint: Checkpoint, wanted: TokenizerRequest
 ) -> TokenizerParts:
-    """Read the tables that turn text into the ids of a checkpoint.
-
-    Args:
-        found: a model of the catalogue knows its family, and which files would hold its vocabulary.
-        checkpoint: gets what only a vocabulary knows: the family of fairseq's, segments.
-        wanted: what the caller says.
-
-    Raises:
-        VocabularyError: a table is damaged, or does not fit the embedding table; or the caller asks
-            for an engine whose files are not there.
-        InputError: the caller names a vocabulary for a model that brings its own.
-    """
+    """Read the tables that turn text into the ids of a checkpoint."""
     record, source = found.record, found.source
     wanted = replace(wanted, data=found.data, files=record.vocabulary if record else None)
     if source is None:
@@ -394,15 +359,7 @@ def assemble(
     *,
     strict: bool,
 ) -> RobertaHubInterface:
-    """Build the model of a checkpoint and put it into the interface.
-
-    Args:
-        checkpoint: without weights the model gets random ones.
-        parts: for the task and the tokenizer.
-        device: where the model goes; None: the CPU.
-        dtype: of random weights; None: float32. Weights that were read have theirs.
-        strict: False ignores tensors that have no place in the model, with a warning.
-    """
+    """Build the model of a checkpoint and put it into the interface."""
     task = Task(
         source_dictionary=parts.dictionary,
         label_dictionary=parts.label_dictionary,

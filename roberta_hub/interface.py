@@ -1947,12 +1947,7 @@ class RobertaHubInterface(nn.Module):
 
 
 def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> VerbModel:
-    """Collect what the verbs ask of a model.
-
-    Args:
-        roberta: the model.
-        options: batch_tokens, progress, truncate, stride; see `RobertaHubInterface.features`.
-    """
+    """Collect what the verbs ask of a model."""
     return VerbModel(
         Runner(model=roberta.model, tokenizer=roberta.tokenizer, **options),
         roberta._heads,

@@ -114,10 +114,6 @@ def names_others(cls: Class) -> Class:
 def unknown_attribute(owner: type, name: str) -> UnknownAttributeError:
     """Make the error for a method or an attribute that an object does not have.
 
-    Args:
-        owner: the object's class.
-        name: what was asked for.
-
     Example:
         >>> print(unknown_attribute(str, "jion"))
         a str has no 'jion'; did you mean join?
@@ -138,14 +134,6 @@ def check_assigned(thing: object, name: str, ours: Iterable[str]) -> None:
     """Refuse to set an attribute that other libraries have, or that is nearly one of ours.
 
     It would change nothing. What is there can be set, and so can names of the caller's own.
-
-    Args:
-        thing: of which it is set.
-        name: of the attribute.
-        ours: names of attributes that are set here.
-
-    Raises:
-        UnknownAttributeError: another library's, nearly ours, or one that is only read.
     """
     owner = type(thing)
     there = inspect.getattr_static(owner, name, None)
@@ -163,11 +151,7 @@ def check_assigned(thing: object, name: str, ours: Iterable[str]) -> None:
 
 
 def frozen(how: str) -> Callable[[Class], Class]:
-    """Make a frozen dataclass say how another one is had, where a field of it is set.
-
-    Args:
-        how: what sets another one.
-    """
+    """Make a frozen dataclass say how another one is had, where a field of it is set."""
 
     def refuse(self: object, name: str, value: object) -> None:
         owner, names = type(self), [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
@@ -236,11 +220,6 @@ OPTIONS = {"batch_tokens", "progress", "truncate", "stride"}
 
 def unknown_keyword(verb: str, name: str, known: set[str]) -> InputTypeError:
     """Make the error for a keyword that a verb does not have.
-
-    Args:
-        verb: name of the method.
-        name: the keyword.
-        known: the keywords that the method has.
 
     Example:
         >>> print(unknown_keyword("fill_mask", "top_k", {"masked_input", "topk"}))

@@ -529,12 +529,6 @@ OPTIONS_ELSEWHERE = {
 def command_advice(name: str) -> tuple[str, ...] | str:
     """Say which commands of the shell do what another name means; () where it means none.
 
-    Args:
-        name: as typed.
-
-    Returns:
-        Names of commands, or a sentence where none does it.
-
     Example:
         >>> command_advice("NER"), command_advice("text_classification"), command_advice("paint")
         (('tag',), ('classify', 'zero-shot'), ())

@@ -68,15 +68,7 @@ MAX_FACTOR = 1000
 
 
 def check_normalize(head: object, normalize: Any) -> bool:
-    """Return whether a head reads vectors of length 1.
-
-    Args:
-        head: its name, for the error.
-        normalize: what was said.
-
-    Raises:
-        InputError: neither True nor False.
-    """
+    """Return whether a head reads vectors of length 1."""
     if not isinstance(normalize, bool):
         raise InputError(
             f"head {short_repr(head)}: normalize is {short_repr(normalize)}; give True or False"
@@ -85,15 +77,7 @@ def check_normalize(head: object, normalize: Any) -> bool:
 
 
 def check_pooling(head: object, pooling: Any) -> HeadPooling:
-    """Return what a head reads.
-
-    Args:
-        head: its name, for the error.
-        pooling: what was said.
-
-    Raises:
-        InputError: it is neither of both.
-    """
+    """Return what a head reads."""
     if not isinstance(pooling, str) or pooling not in get_args(HeadPooling):
         raise InputError(
             f"head {short_repr(head)}: pooling is {short_repr(pooling)}; choose 'cls', the vector "
@@ -103,15 +87,7 @@ def check_pooling(head: object, pooling: Any) -> HeadPooling:
 
 
 def check_kind(head: object, kind: Any) -> HeadKind | None:
-    """Kind of a head; None: unknown.
-
-    Args:
-        head: its name, for the error.
-        kind: what was said.
-
-    Raises:
-        InputError: there is no such kind.
-    """
+    """Kind of a head; None: unknown."""
     if kind is not None and (not isinstance(kind, str) or kind not in get_args(HeadKind)):
         raise InputError(
             f"head {short_repr(head)}: kind is {short_repr(kind)}; choose 'single_label', "
@@ -121,15 +97,7 @@ def check_kind(head: object, kind: Any) -> HeadKind | None:
 
 
 def check_words(head: object, words: Any) -> WordRule:
-    """Return how a text is cut for a token head.
-
-    Args:
-        head: its name, for the error.
-        words: what was said.
-
-    Raises:
-        InputError: there is no such rule.
-    """
+    """Return how a text is cut for a token head."""
     if not isinstance(words, str) or words not in get_args(WordRule):
         raise InputError(
             f"head {short_repr(head)}: words is {short_repr(words)}; choose 'words', as treebanks "
@@ -142,14 +110,6 @@ def check_thresholds(
     head: object, thresholds: Any, count: int | None = None
 ) -> tuple[float, ...] | None:
     """Return the thresholds of a head's labels as floats; None: there are none.
-
-    Args:
-        head: its name, for the error.
-        thresholds: a number for each label.
-        count: of the labels; None: any.
-
-    Raises:
-        InputError: no list of numbers from 0 to 1, or not one for each label.
 
     Example:
         >>> check_thresholds("topic", [0.5, 1], 2)
@@ -185,15 +145,7 @@ def _needs(count: int) -> str:
 
 
 def _fact(check: Callable[..., Any], of: HeadType, **more: object) -> dict[str, Any]:
-    """Describe a fact of a head, which every format then keeps.
-
-    Args:
-        check: `(head, value)`, or `(head, value, number of labels)` of one `for_each_label`.
-        of: the type of head that has it.
-        more: `for_each_label`: whether it has a value for each label; `implied`: what unset means,
-            which no file says; `elsewhere`: whether files of other libraries hold it, under
-            "roberta_hub_" and its name.
-    """
+    """Describe a fact of a head, which every format then keeps."""
     unless_said = {"for_each_label": False, "implied": None, "elsewhere": False}
     return {"check": check, "of": of, **unless_said, **more}
 
@@ -251,13 +203,6 @@ FACTS = {fact.name: fact for fact in dataclasses.fields(Head) if fact.metadata}
 def head_of(name: str, values: Any) -> Head:
     """Read what a file says of a head.
 
-    Args:
-        name: of the head, for errors.
-        values: what `Head.to_dict` gives.
-
-    Raises:
-        InputError: another form, or a value that cannot be.
-
     Example:
         >>> head_of("topic", {"pooling": "mean"}).pooling
         'mean'
@@ -268,17 +213,7 @@ def head_of(name: str, values: Any) -> Head:
 
 
 def check_head(name: object, head: Any, count: int | None = None) -> Head:
-    """Return what is known of a head, with its facts in their own types.
-
-    Args:
-        name: of the head, for errors.
-        head: what was said.
-        count: of its labels; None: any.
-
-    Raises:
-        InputTypeError: no `Head`.
-        InputError: a value that cannot be.
-    """
+    """Return what is known of a head, with its facts in their own types."""
     if not isinstance(head, Head):
         raise InputTypeError(
             f"head {short_repr(name)}: its settings are a {kind_of(head)}; pass HeadSettings"

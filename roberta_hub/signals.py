@@ -30,10 +30,6 @@ def cleared(clear: Callable[[], object]) -> Iterator[None]:
     Where the program has an answer of its own to a signal, ignores it, or where all of this is in
     another thread than the main one, the signal does what it did before.
 
-    Args:
-        clear: called once or several times, at any instant, also before the block has begun
-            anything; it raises nothing.
-
     Example:
         >>> with cleared(lambda: print("gone")):
         ...     print("there")

@@ -82,16 +82,6 @@ def progress_bar(
 ) -> Any:
     """Make a progress bar, which shows nothing where tqdm is not installed.
 
-    Args:
-        total: the count at which it ends; None: unknown.
-        unit: name of what is counted: "B", " tokens".
-        shown: whether to show it; None: only if a person looks at a terminal.
-        start: the count at which it starts.
-        label: text before the bar.
-
-    Returns:
-        A bar as tqdm's, for `with`, with `update(n)` and `set_description_str(text)`.
-
     Example:
         >>> with progress_bar(3, unit=" files", shown=False) as bar:
         ...     bar.update(1)
@@ -111,9 +101,6 @@ def bar_class() -> Any:
     """Return tqdm's bar: of HTML in a notebook that has ipywidgets, else of text.
 
     tqdm would warn of a notebook without ipywidgets, even where no bar is shown.
-
-    Raises:
-        ImportError: tqdm is not installed.
 
     Example:
         >>> bar_class()(total=3, disable=True).total

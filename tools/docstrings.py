@@ -6,15 +6,23 @@
 A section that stands must be right and whole; one that would only repeat the first line may be left
 out, which pydoclint has no setting for: so these of its complaints are dropped here. Its settings
 are in pyproject.toml.
+
+Sections are for users: a name that docs/reference shows, and the public members of its class. What
+is inside has a sentence, and an example where it helps; its names and types say the rest, but for
+the shapes of tensors.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SCOPE = [ROOT / "roberta_hub", ROOT / "hubconf.py"]
@@ -25,6 +33,31 @@ LEFT_OUT = {"DOC201", "DOC402"}
 ARGUMENTS = {"DOC101", "DOC103"}
 """Arguments missing: allowed where the whole section is."""
 SECTION = re.compile(r"^\s*(Args|Arguments|Parameters):\s*$", re.MULTILINE)
+INTERNAL = re.compile(
+    r"^(Args|Arguments|Raises|Returns|Yields):\n((?:\n|[ ]+.*\n?)+)", re.MULTILINE
+)
+SHOWN = re.compile(r"roberta_hub(?:\.\w+)+")
+"""A name with its module, on a page of docs/reference."""
+RESULTS = (
+    "evaluation.comparison.Comparison",
+    "evaluation.records.Evaluation",
+    "evaluation.records.Evaluations",
+    "evaluation.mteb_encoder.MtebEncoder",
+    "export.folder.Exported",
+    "inference.words.AlignedDoc",
+    "scale.Report",
+    "scale.Status",
+    "scale.Verb",
+    "scale.lake",
+    "scale.status",
+    "show.display.Display",
+    "show.sheet.Picture",
+    "train.fitting.fitted.Fitted",
+    "ui.page",
+    "ui.serve",
+    "verification.records.Verification",
+)
+"""What public functions return, and the public names of rooms."""
 FAULT = re.compile(r"^(?P<file>.+?):(?P<line>\d+): (?P<code>DOC\d+): ")
 
 
@@ -64,9 +97,79 @@ def faults(paths: list[Path]) -> list[str]:
     return kept
 
 
+def public() -> set[tuple[str, str]]:
+    """File and qualified name of each definition that users read of."""
+    sys.path.insert(0, str(ROOT))
+    hub = importlib.import_module("roberta_hub")
+    names = {f"roberta_hub.{name}" for name in (*hub.__all__, *RESULTS)}
+    for page in (ROOT / "docs/reference").rglob("*.md"):
+        names |= set(SHOWN.findall(page.read_text(encoding="utf-8")))
+    return {place for name in names for place in _places(_named(name))}
+
+
+def _named(name: str) -> Any:
+    """What stands behind a dotted name; None where nothing does."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part, None)
+        return found
+    return None
+
+
+def _places(of: Any) -> Iterator[tuple[str, str]]:
+    """Where a function, or a class with its bases and public members, is written."""
+    if not inspect.isclass(of):
+        of = inspect.unwrap(of) if callable(of) else None
+        if inspect.isfunction(of) and of.__module__.startswith("roberta_hub"):
+            yield str(Path(inspect.getfile(of)).resolve()), of.__qualname__
+        return
+    for base in of.__mro__:
+        if not base.__module__.startswith("roberta_hub"):
+            continue
+        yield str(Path(inspect.getfile(base)).resolve()), base.__qualname__
+        for name, member in vars(base).items():
+            if not name.startswith("_") or name in ("__init__", "__call__"):
+                yield from _places(getattr(member, "fget", getattr(member, "__func__", member)))
+
+
+def internal(paths: list[Path]) -> list[str]:
+    """Sections of functions and classes that users do not read of, a line each."""
+    shown = public()
+    files = [f for path in paths for f in ([path] if path.is_file() else path.rglob("*.py"))]
+    found = []
+    for path in sorted(files):
+        if not path.resolve().is_relative_to(ROOT / "roberta_hub") or "fairseq_names" in path.parts:
+            continue
+        for name, node in definitions(ast.parse(path.read_text(encoding="utf-8"))):
+            written = INTERNAL.findall(ast.get_docstring(node) or "")
+            sections = [title for title, text in written if "hape" not in text]
+            if sections and (str(path.resolve()), name) not in shown:
+                found.append(f"{path}:{node.lineno}: {name} is internal: no {', '.join(sections)}")
+    return found
+
+
+def definitions(
+    node: ast.AST, inside: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+    """Functions and classes with their qualified names, in the order of their lines."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield inside + child.name, child
+            between = "." if isinstance(child, ast.ClassDef) else ".<locals>."
+            yield from definitions(child, inside + child.name + between)
+        else:
+            yield from definitions(child, inside)
+
+
 def main() -> int:
     """Print the faults; 1 if there are any."""
-    found = faults([Path(name) for name in sys.argv[1:]] or SCOPE)
+    paths = [Path(name) for name in sys.argv[1:]] or SCOPE
+    found = faults(paths) + internal(paths)
     print("\n".join(found) or "docstrings agree with signatures")
     return int(bool(found))
 

@@ -182,11 +182,6 @@ def distinct_labels(labels: Sequence[str], head: str, source: str) -> tuple[str,
 
     Otherwise classes with one label would be merged, and probabilities would not sum to 1.
 
-    Args:
-        labels: of a head's classes, as the file has them.
-        head: its name, for the warning.
-        source: where they come from, for the warning.
-
     Example:
         >>> import warnings
         >>> warnings.simplefilter("ignore")
@@ -217,11 +212,7 @@ def plain_inputs(value: Any) -> dict[str, Inputs]:
 
 
 def read_dictionary(folder: Folder, name: str) -> bytes | None:
-    """Read the bytes of a dictionary file; None if there is none.
-
-    Raises:
-        CheckpointError: it cannot be read, or is too large to be one.
-    """
+    """Read the bytes of a dictionary file; None if there is none."""
     if not folder.is_file(name):
         return None
     return read_bytes(folder / name, MAX_DICTIONARY_BYTES, CheckpointError, "dictionary")
@@ -234,11 +225,6 @@ def expand(
 
     Factorized token embeddings are multiplied out, shared layers are repeated for each use.
     Segments and a projected sum of embeddings stay: a format that has neither must refuse them.
-
-    Args:
-        config: of the model.
-        weights: of the model; not changed.
-        known: configuration fields that the format has too; these stay.
     """
     weights = dict(weights)
     whole = expanded_config(config, known)
@@ -259,12 +245,7 @@ def expand(
 
 
 def expanded_config(config: RobertaConfig, known: Container[str] = ()) -> RobertaConfig:
-    """Configuration of the model that `expand` returns.
-
-    Args:
-        config: of the model.
-        known: see `expand`.
-    """
+    """Configuration of the model that `expand` returns."""
     factorized = config.embedding_dim is not None and not config.project_sum
     if factorized and "embedding_dim" not in known:
         config = dataclasses.replace(config, embedding_dim=None)

@@ -62,13 +62,7 @@ def copies() -> Path:
 
 
 def through_copy(path: Path, kind: str, read: Callable[[Path], RawCheckpoint]) -> RawCheckpoint:
-    """Read a file from its copy; without one, read the file and write a copy.
-
-    Args:
-        path: the user's file.
-        kind: part of the copy's name.
-        read: reads the file itself; its errors propagate, and no copy is written.
-    """
+    """Read a file from its copy; without one, read the file and write a copy."""
     check_regular(path)  # before it is hashed: a pipe has no end
     if (
         find_spec("safetensors") is None
@@ -131,11 +125,7 @@ def _existing_copy(copy: Path) -> RawCheckpoint | None:
 
 
 def read_copy(copy: Path) -> RawCheckpoint:
-    """Map the content of a copy.
-
-    Raises:
-        CheckpointError: damaged, or not written by this package.
-    """
+    """Map the content of a copy."""
     weights, metadata = read_safetensors_and_metadata(copy)
     try:
         about, shared = json.loads(metadata["about"]), json.loads(metadata["shared"])

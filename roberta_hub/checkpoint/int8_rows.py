@@ -24,10 +24,6 @@ LARGEST = 127
 def store_in_int8(weights: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
     """Return weights with some matrices as int8 rows and their scales, the largest value at 127.
 
-    Args:
-        weights: by name; not changed.
-        names: of the matrices, (V, C) of a floating dtype.
-
     Example:
         >>> stored = store_in_int8({"table": torch.tensor([[1.0, -2.0], [0.0, 0.0]])}, ["table"])
         >>> stored["table"].tolist()
@@ -51,17 +47,7 @@ def read_int8_rows(
     source: str,
     origin: TensorOrigin = "memory",
 ) -> dict[str, Tensor]:
-    """Take the int8 matrices and their scales out of `weights`, and return their values.
-
-    Args:
-        weights: of a file, by name; keeps the others.
-        dtype: of the values; None: float32.
-        source: for messages.
-        origin: storage of the tensors.
-
-    Raises:
-        CheckpointError: a matrix has no scale, or one that cannot be its scale.
-    """
+    """Take the int8 matrices and their scales out of `weights`, and return their values."""
     found: dict[str, Tensor] = {}
     for name in [name for name, tensor in weights.items() if tensor.dtype == torch.int8]:
         rows, scale = weights.pop(name), weights.pop(name + SCALE, None)

@@ -29,13 +29,6 @@ _MARKS = (
 def check_not_quantized(names: Iterable[str], source: str) -> None:
     """Refuse a file whose weights are quantized, by the name of what quantized them.
 
-    Args:
-        names: of the file's tensors.
-        source: for messages.
-
-    Raises:
-        CheckpointError: they are.
-
     Example:
         >>> check_not_quantized(["bert.pooler.dense.weight"], "a file")
         >>> try:
@@ -52,13 +45,7 @@ def check_not_quantized(names: Iterable[str], source: str) -> None:
 
 
 def quantized(who: str, name: str, source: str) -> CheckpointError:
-    """Make the error for weights that are quantized.
-
-    Args:
-        who: quantized them.
-        name: of a tensor that says so.
-        source: for messages.
-    """
+    """Make the error for weights that are quantized."""
     return CheckpointError(
         f"{source}: the weights are quantized by {who} ({name[:120]!r}); only plain float16, "
         "bfloat16, float32 and float64 weights are read",

@@ -31,20 +31,12 @@ _DTYPES = {
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Map the tensors of a safetensors file.
-
-    Raises:
-        CheckpointError: no such file, or a damaged one.
-    """
+    """Map the tensors of a safetensors file."""
     return read_safetensors_and_metadata(path)[0]
 
 
 def read_safetensors_and_metadata(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Map the tensors of a safetensors file; return its writer's strings too.
-
-    Raises:
-        CheckpointError: no such file, or a damaged one.
-    """
+    """Map the tensors of a safetensors file; return its writer's strings too."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:  # torch.hub's users may lack it (`dependencies` in hubconf.py)
@@ -99,11 +91,6 @@ def write_safetensors(path: Path, weights: Mapping[str, Tensor], metadata: dict[
 
     `safetensors.torch.save_file` would hold a second copy of them all. Two tensors that share
     memory are both written.
-
-    Args:
-        path: replaced when the new file is complete.
-        weights: by name.
-        metadata: strings that `read_safetensors_and_metadata` returns.
     """
     # Wide numbers come first: every tensor then begins at a multiple of its element size.
     names = sorted(weights, key=lambda name: (-weights[name].element_size(), name))

@@ -27,11 +27,6 @@ def copy_to_memory(
     the process. Our own files are replaced and never rewritten, so their tensors of the
     requested dtype stay mapped. The pages of a copied tensor are released, so the peak is one copy
     of the weights and one tensor. Tensors that share memory still share it.
-
-    Args:
-        weights: by name; empty afterwards.
-        dtype: of floating-point tensors; None: float32, half precision is widened.
-        origin: storage of the tensors.
     """
     floating = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if origin == "our file" and floating == {dtype or torch.float32}:

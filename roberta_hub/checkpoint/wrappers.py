@@ -23,16 +23,7 @@ _NO_WEIGHTS = ("_float_tensor",)
 
 
 def unwrap(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
-    """Return the tensors under the names that they have without wrappers; a warning says which.
-
-    Args:
-        weights: under a file's names; not changed.
-        source: for messages.
-
-    Raises:
-        CheckpointError: some tensors are not in the wrapper in which the model is, so that a class
-            of the user's own has them; or two get one name.
-    """
+    """Return the tensors under the names that they have without wrappers; a warning says which."""
     bare = {name: _bare(name) for name in weights}
     front = _front([name for name in bare.values() if name.endswith(_EMBEDDINGS)])
     if not front and all(name == short for name, short in bare.items()):

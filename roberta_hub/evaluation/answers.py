@@ -25,14 +25,6 @@ def answers(asked: Asked, task: Path | Table) -> Evaluation:
 
     Where a question has no answer the rules are those of SQuAD 2.0, and the head may give none;
     else those of SQuAD 1.1, and it always gives one.
-
-    Args:
-        asked: the model, and which head.
-        task: SQuAD's JSON, or a table with the columns question, context and answers.
-
-    Raises:
-        InputError: a question that cannot be read.
-        UnknownNameError: the model has no span head.
     """
     asked.takes("answers", "head")
     head = asked.head_of("span")

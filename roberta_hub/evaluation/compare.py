@@ -361,10 +361,6 @@ def _measures(
 def mcnemar(only_old: int, only_new: int) -> float:
     """Probability of a difference as large as this by chance: McNemar's exact test, two-sided.
 
-    Args:
-        only_old: rows that only the old model answers rightly.
-        only_new: rows that only the new one does.
-
     Example:
         >>> mcnemar(0, 0), mcnemar(1, 8), round(mcnemar(0, 10), 4)
         (1.0, 0.0390625, 0.002)
@@ -434,10 +430,6 @@ def _by_vectors(
 
 def neighbours(vectors: Tensor, similarity: str) -> list[list[int]]:
     """Numbers of the nearest other vectors of each vector, nearest first.
-
-    Args:
-        vectors: (n, C)
-        similarity: of `settings.SIMILARITIES`.
 
     Example:
         >>> neighbours(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), "cosine")

@@ -50,18 +50,7 @@ def columns_of(table: Table, asked: Asked) -> Columns:
 
 
 def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
-    """Measure a classification head on a table of texts with their right labels.
-
-    Args:
-        asked: the model, and which head.
-        table: of the task.
-        columns: of the texts and labels.
-
-    Raises:
-        InputError: labels that the head does not know; the message lists them. Or a head that
-            answers with a number; or no row that can be judged.
-        UnknownNameError: the model has no such head.
-    """
+    """Measure a classification head on a table of texts with their right labels."""
     asked.takes("labels", "text", "label", "labels", "head")
     roberta = asked.roberta
     head = asked.head_of("classification", "pair" if len(columns.texts) > 1 else "one")
@@ -179,12 +168,7 @@ def _several(
 
 
 def label_groups(counts: Counts, labels: Sequence[str]) -> tuple[Group, ...]:
-    """Compute precision, recall and F1 of each label.
-
-    Args:
-        counts: of the labels, or of labelled spans.
-        labels: which, in this order.
-    """
+    """Compute precision, recall and F1 of each label."""
     found = []
     for label in labels:
         right, missed, wrong = counts.of(label)

@@ -42,16 +42,7 @@ class _Pairs:
 
 
 def minimal_pairs(asked: Asked, tables: Sequence[Table], name: str) -> Evaluation:
-    """Measure how often the right sentence of a pair scores higher.
-
-    Args:
-        asked: the model.
-        tables: with the pairs.
-        name: of the task.
-
-    Raises:
-        InputError: a table without the columns, or no pair that can be judged.
-    """
+    """Measure how often the right sentence of a pair scores higher."""
     asked.takes("minimal_pairs")
     pairs, left = _Pairs([], [], []), LeftOut()
     for table in tables:

@@ -75,11 +75,7 @@ class Evaluation(Reported):
         return next(iter(self.numbers))
 
     def __getitem__(self, measure: str) -> float | None:
-        """Return the number of a measure.
-
-        Raises:
-            UnknownNameError: it was not measured; the message lists what was.
-        """
+        """Return the number of a measure."""
         if not isinstance(measure, str) or measure not in self.numbers:
             near = close_names(measure, self.numbers) if isinstance(measure, str) else ""
             hint = f"did you mean {near}? " if near else ""

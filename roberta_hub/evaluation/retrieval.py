@@ -87,17 +87,7 @@ class _Corpus:
 
 
 def search(asked: Asked, folder: Path) -> Evaluation:
-    """Search the corpus of a folder for its queries, and judge what is found.
-
-    Args:
-        asked: the model, and which split of the judgements.
-        folder: corpus.jsonl (`_id`, `title`, `text`), queries.jsonl (`_id`, `text`) and
-            qrels/SPLIT.tsv (query-id, corpus-id, score).
-
-    Raises:
-        InputError: a line that cannot be read, or judgements of queries that are not there.
-        MissingExtraError: pytrec-eval-terrier is not installed.
-    """
+    """Search the corpus of a folder for its queries, and judge what is found."""
     asked.takes("search", "split")
     try:
         import pytrec_eval

@@ -23,18 +23,7 @@ _CHUNK = 64
 
 
 def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Evaluation:
-    """Correlate the numbers of a table with the model's, by Spearman's and Pearson's coefficient.
-
-    Args:
-        asked: the model.
-        table: of the task.
-        columns: of the texts and of the number.
-        head: of regression that answers; None: the nearness of the vectors of a pair.
-
-    Raises:
-        InputError: a right answer that is no number; single texts where no head is asked; or no
-            row that can be judged.
-    """
+    """Correlate the numbers of a table with the model's, by Spearman's and Pearson's measure."""
     asked.takes("scores", "text", "label", "head")
     (column, *more) = columns.labels
     if more:
@@ -98,12 +87,7 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
 
 
 def pair_similarities(asked: Asked, pairs: Sequence[Text]) -> list[float]:
-    """How near the two texts of each pair are, as `similarity` says.
-
-    Args:
-        asked: the model.
-        pairs: of texts.
-    """
+    """How near the two texts of each pair are, as `similarity` says."""
     roberta = asked.roberta
     flat = [text for pair in pairs for text in pair]
     vectors = roberta.embed(flat, **asked.options)

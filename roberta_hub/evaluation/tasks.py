@@ -44,15 +44,7 @@ class Asked:
     """Whether it is the only task; of several each takes the options that mean something to it."""
 
     def takes(self, kind: str, *names: str) -> None:
-        """Refuse options that mean nothing to the only task.
-
-        Args:
-            kind: of the task.
-            names: of the options that it takes.
-
-        Raises:
-            InputError: another one was given.
-        """
+        """Refuse options that mean nothing to the only task."""
         given = {
             "text": self.text,
             "label": self.label,
@@ -68,35 +60,16 @@ class Asked:
             )
 
     def head_of(self, kind: HeadType, inputs: Inputs | None = None) -> str:
-        """Find the head that is asked.
-
-        Args:
-            kind: that the task needs.
-            inputs: what a classification head is asked about; None: anything.
-
-        Raises:
-            UnknownNameError: the model has no such head; the message says how to get one.
-            InputError: it has several, and none was named.
-        """
+        """Find the head that is asked."""
         return self.roberta._heads.find(self.head, kind, "evaluate", inputs=inputs, remedy=_NO_HEAD)
 
     def known(self, texts: Sequence[Text]) -> tuple[str, ...]:
-        """Say how many of some texts `fit` has taught the model.
-
-        Args:
-            texts: of the task.
-        """
+        """Say how many of some texts `fit` has taught the model."""
         return known_note("the model", texts, self.roberta.learnt)
 
 
 def known_note(name: str, texts: Sequence[Text], learnt: frozenset[str]) -> tuple[str, ...]:
-    """Say how many of some texts `fit` has taught a model; nothing where it is none.
-
-    Args:
-        name: of the model.
-        texts: of a task.
-        learnt: digests of what it has learnt.
-    """
+    """Say how many of some texts `fit` has taught a model; nothing where it is none."""
     count = len(texts) - len(new_texts(texts, learnt))
     if not count:
         return ()
@@ -105,15 +78,7 @@ def known_note(name: str, texts: Sequence[Text], learnt: frozenset[str]) -> tupl
 
 
 def check_finite(answers: Sequence[float], where: Sequence[str]) -> None:
-    """Refuse answers that are no numbers, as a model gives that overflows.
-
-    Args:
-        answers: a number each.
-        where: file and line of each.
-
-    Raises:
-        InputError: the first that is not finite.
-    """
+    """Refuse answers that are no numbers, as a model gives that overflows."""
     for answer, place in zip(answers, where, strict=True):
         if not math.isfinite(answer):
             raise InputError(
@@ -125,11 +90,7 @@ def check_finite(answers: Sequence[float], where: Sequence[str]) -> None:
 
 @contextmanager
 def at_rows(where: Sequence[str]) -> Iterator[None]:
-    """Tell the place of a verb's error as the row of the task.
-
-    Args:
-        where: file and line of each text.
-    """
+    """Tell the place of a verb's error as the row of the task."""
 
     def row(at: Place) -> Place | str:
         return where[at.index] if at.index < len(where) else at

@@ -25,15 +25,6 @@ BATCH_SHAPES = ((1, 2), (1, 9), (3, 16), (5, 33))
 def check(model: Roberta, answer: ExportedAnswer, inputs: tuple[str, ...], run: RunInputs) -> float:
     """Compare the answers to five batches: padded left, right, and wholly.
 
-    Args:
-        model: in eval mode, on the CPU.
-        answer: the exported one.
-        inputs: names of its inputs.
-        run: the export, loaded again.
-
-    Returns:
-        The largest absolute difference.
-
     Raises:
         ExportError: it exceeds `MAX_DIFFERENCE`, or a shape differs; the message names the batch.
     """

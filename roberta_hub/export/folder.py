@@ -105,21 +105,7 @@ def export(
     check_it: bool,
     optimized: Optimization | None,
 ) -> Exported:
-    """Write one answer of a model. See `RobertaHubInterface.export`.
-
-    Args:
-        model: in any mode.
-        tokenizer: of the model; its files are written too.
-        checkpoint: of the model, for config.json.
-        directory: made if missing.
-        format: "onnx" or "torch".
-        head: of any kind; None: none.
-        output: "features", "logits" or None.
-        pooling: of features.
-        opset: of ONNX.
-        check_it: compare the export with the model.
-        optimized: result of `optimize`, if called.
-    """
+    """Write one answer of a model. See `RobertaHubInterface.export`."""
     one_of("format", format, ("onnx", "torch"))
     opset = whole_number("opset", opset, *onnx.OPSETS)
     check_it = switch("check", check_it)

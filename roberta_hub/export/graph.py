@@ -60,19 +60,7 @@ class ExportedAnswer:
 def find_answer(
     model: Roberta, head: str | None, output: Output | None, pooling: Pooling | None
 ) -> ExportedAnswer:
-    """Find the answer to export.
-
-    Args:
-        model: of the answer.
-        head: name of a head of any kind; None: none.
-        output: "features", or "logits", which without a head are the language model's; None:
-            logits of a head, else features.
-        pooling: one vector a row; None: one a token.
-
-    Raises:
-        UnknownNameError: no such head.
-        InputError: options that exclude each other, or a part that the model lacks.
-    """
+    """Find the answer to export."""
     one_of("output", output, (None, "features", "logits"))
     one_of("pooling", pooling, (None, "cls", "mean", "max", "pooler"))
     if pooling is not None and (head is not None or output == "logits"):
@@ -154,9 +142,6 @@ class Graph(nn.Module):
             input_ids: int64. Shape: (B, T)
             attention_mask: 0 at padding, int64. Shape: (B, T)
             token_type_ids: segments, int64; None: the ids tell them. Shape: (B, T)
-
-        Returns:
-            A tensor for each of `Answer.outputs`.
         """
         encoder = self.encoder
         ids = torch.where(attention_mask.ne(0), input_ids, encoder.padding_idx)

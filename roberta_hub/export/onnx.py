@@ -32,11 +32,7 @@ _AXES = {0: "batch_size", 1: "sequence_length"}
 
 
 def check_installed() -> None:
-    """Refuse to go on without the packages that write ONNX.
-
-    Raises:
-        MissingExtraError: one is missing; the message says how to install it.
-    """
+    """Refuse to go on without the packages that write ONNX."""
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(
@@ -53,15 +49,7 @@ def write_onnx(
     outputs: tuple[str, ...],
     opset: int,
 ) -> None:
-    """Write a program as `model.onnx`, and `model.onnx.data` where it is large.
-
-    Args:
-        program: of `trace`.
-        folder: gets the file.
-        inputs: their names, in order.
-        outputs: their names, in order.
-        opset: of ONNX's operators, of `OPSETS`.
-    """
+    """Write a program as `model.onnx`, and `model.onnx.data` where it is large."""
     size = sum(w.numel() * w.element_size() for w in program.state_dict.values())
     with _silence():
         made = torch.onnx.export(

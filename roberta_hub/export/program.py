@@ -22,11 +22,7 @@ PROGRAM_FILE = EXPORTS["torch"][0]
 
 
 def trace(graph: Graph) -> ExportedProgram:
-    """Trace a module in eval mode, for 1 row or more and 2 columns up to the model's longest.
-
-    Args:
-        graph: whose `inputs` the program takes, all (B, T) int64.
-    """
+    """Trace a module in eval mode, for 1 row or more and 2 columns up to the model's longest."""
     longest = graph.encoder.max_positions()
     # torch would specialize sizes of 1 as constants, so the sample is larger.
     ids = torch.full((2, min(7, longest)), graph.encoder.padding_idx + 1)

@@ -18,15 +18,6 @@ def stage(what: str, format: str, opset: int, remedy: Remedy) -> Iterator[None]:
 
     OSErrors, MemoryErrors and Ctrl-C pass unchanged.
 
-    Args:
-        what: the step, "tracing the model".
-        format: "onnx" or "torch".
-        opset: of ONNX.
-        remedy: alternative, for the error.
-
-    Raises:
-        ExportError: for any other exception.
-
     Example:
         >>> with stage("tracing the model", "torch", 18, Remedy("Another torch may do")):
         ...     raise KeyError("aten.what")  # doctest: +ELLIPSIS

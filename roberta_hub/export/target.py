@@ -38,16 +38,7 @@ def earlier_files(format: str) -> tuple[str, ...]:
 
 
 def check_vacant(directory: Path, format: str) -> None:
-    """Refuse a directory with a model that is not an earlier export of ours.
-
-    Args:
-        directory: may be missing.
-        format: of the new export; an earlier one of another format is refused.
-
-    Raises:
-        CheckpointError: there are such files, or the directory is a file.
-        OSError: it cannot be listed.
-    """
+    """Refuse a directory with a model that is not an earlier export of ours."""
     if os.path.isfile(directory):
         raise CheckpointError(f"{str(directory)[:300]} is a file; choose a directory")
     if not os.path.lexists(directory):

@@ -59,12 +59,7 @@ _LABELS = ("id2label", "label2id", "problem_type")
 
 
 def adapter_in(path: Path | Folder, file: str | None) -> Folder | None:
-    """Find the folder with an adapter that belongs to what a path names; None: there is none.
-
-    Args:
-        path: a file or a directory.
-        file: the caller's `checkpoint_file`.
-    """
+    """Find the folder with an adapter that belongs to what a path names; None: there is none."""
     if isinstance(path, Folder):
         folder = path
     else:
@@ -78,11 +73,7 @@ def adapter_in(path: Path | Folder, file: str | None) -> Folder | None:
 
 
 def adapter_of(source: CheckpointSource) -> Folder | None:
-    """Find the folder with an adapter among those of a model; None: there is none.
-
-    Args:
-        source: of the model, whose folders are listed already.
-    """
+    """Find the folder with an adapter among those of a model; None: there is none."""
     folders = [source.folder] if source.sentences is None else [source.sentences, source.folder]
     return _first_with_adapter(folders)
 
@@ -98,11 +89,7 @@ def is_alone(folder: Folder) -> bool:
 
 
 def unsaid(folder: Folder) -> CheckpointError:
-    """Make the error for a folder with an adapter, where the caller says nothing of it.
-
-    Args:
-        folder: of the adapter.
-    """
+    """Make the error for a folder with an adapter, where the caller says nothing of it."""
     base = folder.optional(ADAPTER).get("base_model_name_or_path")
     of = f" of {brief(base)}" if isinstance(base, str) else ""
     return CheckpointError(
@@ -116,11 +103,7 @@ def unsaid(folder: Folder) -> CheckpointError:
 
 
 def base_of(folder: Folder) -> tuple[str, str | None]:
-    """Return the name or path of the base that an adapter names, and its revision.
-
-    Raises:
-        CheckpointError: it names none, or a revision that is no text.
-    """
+    """Return the name or path of the base that an adapter names, and its revision."""
     about = folder.json(ADAPTER)
     base, revision = about.get("base_model_name_or_path"), about.get("revision")
     if not isinstance(base, str) or not base:
@@ -131,24 +114,12 @@ def base_of(folder: Folder) -> tuple[str, str | None]:
 
 
 def lone_base(folder: Folder) -> tuple[str, str | None] | None:
-    """Return the base that a folder with nothing but an adapter names; None: it is no such folder.
-
-    Args:
-        folder: of a model.
-
-    Raises:
-        CheckpointError: as `base_of`.
-    """
+    """Return the base that a folder with an adapter alone names; None: it is no such folder."""
     return base_of(folder) if folder.has(ADAPTER) and is_alone(folder) else None
 
 
 def no_base(folder: Folder, what: str) -> CheckpointError:
-    """Make the error for an adapter whose base cannot be had.
-
-    Args:
-        folder: of the adapter.
-        what: is wrong with the base.
-    """
+    """Make the error for an adapter whose base cannot be had."""
     return CheckpointError(
         f"{folder} holds a LoRA adapter without its base: {what}",
         remedy=Remedy(
@@ -161,15 +132,7 @@ def no_base(folder: Folder, what: str) -> CheckpointError:
 
 
 def read_adapter(folder: Folder, *, converted: bool) -> Adapter:
-    """Read an adapter: adapter_config.json, and its weights or peft's state dict of all.
-
-    Args:
-        folder: of the adapter.
-        converted: of a pickle, keep a safetensors copy in our cache.
-
-    Raises:
-        CheckpointError: a file is missing or damaged, or it is not a plain LoRA.
-    """
+    """Read an adapter: adapter_config.json, and its weights or peft's state dict of all."""
     about = folder.json(ADAPTER)
     own = next(filter(folder.has, ADAPTER_WEIGHTS), None)
     if own is not None:
@@ -189,17 +152,7 @@ def read_adapter(folder: Folder, *, converted: bool) -> Adapter:
 def merge_adapter(
     base: Checkpoint, adapter: Adapter, folder: Folder, dtype: torch.dtype | None
 ) -> Checkpoint:
-    """Return the checkpoint of a base with an adapter merged into it.
-
-    Args:
-        base: of any format; its weights are consumed.
-        adapter: of it.
-        folder: of the adapter; a config.json there says the labels of its head.
-        dtype: of the weights; None: float32.
-
-    Raises:
-        CheckpointError: the two do not belong together, or the sum is no model of the family.
-    """
+    """Return the checkpoint of a base with an adapter merged into it."""
     base = _in_its_class(base, adapter)
     table = family_of({"model_type": base.family}, base.source)
     head = _head_of(base, adapter, table)

@@ -47,18 +47,7 @@ _KNOWN = {
 def read_cross_encoder(
     checkpoint: Checkpoint, hf: Mapping[str, Any], sentences: Folder | None, body: Folder
 ) -> None:
-    """Put what a cross-encoder's activation function says into the checkpoint, and refuse the rest.
-
-    Args:
-        checkpoint: with its tensors.
-        hf: the content of config.json, where versions before 6 name the function.
-        sentences: holds modules.json; None: there is none.
-        body: holds the weights.
-
-    Raises:
-        CheckpointError: the folder asks for a prompt, a length or a function that is not read here;
-            the message names it.
-    """
+    """Put what a cross-encoder's activation function says into the checkpoint; refuse the rest."""
     folder = body if sentences is None else sentences
     model = {} if sentences is None else sentences.optional(_MODEL)
     if model.get("model_type") == "CrossEncoder":

@@ -107,18 +107,7 @@ def read_fairseq(
     *,
     converted: bool = False,
 ) -> Checkpoint:
-    """Read a file that fairseq wrote.
-
-    Args:
-        path: a model.pt of any era (table in docs/reference/formats.md).
-        overrides: fairseq arguments that replace the file's, by name.
-        dtype: of the weights; None widens half precision to float32.
-        converted: keep a safetensors copy in our cache and read that the next time.
-
-    Raises:
-        CheckpointError: missing, damaged, unsafe, or not a RoBERTa.
-        UnknownNameError: an override that fairseq's RoBERTa does not have.
-    """
+    """Read a file that fairseq wrote."""
     check_overrides(overrides or {})
     neutral = through_copy(path, "fairseq", read_raw_file) if converted else read_raw_file(path)
     return interpret(neutral, str(path), overrides or {}, dtype)
@@ -128,9 +117,6 @@ def read_raw_file(path: Path) -> RawCheckpoint:
     """Read a model.pt of any era into neutral form.
 
     That is its arguments in one flat dict, and its tensors under today's names.
-
-    Raises:
-        CheckpointError: missing, damaged, unsafe, or not fairseq's.
     """
     origin: TensorOrigin = "file" if is_mapped(path) else "memory"
     return raw_checkpoint(load_pickle(path), str(path), origin, limit=path.stat().st_size)
@@ -139,17 +125,7 @@ def read_raw_file(path: Path) -> RawCheckpoint:
 def raw_checkpoint(
     state: Any, source: str, origin: TensorOrigin = "memory", limit: int | None = None
 ) -> RawCheckpoint:
-    """Bring what was loaded from a fairseq file into neutral form.
-
-    Args:
-        state: what was loaded; anything.
-        source: for messages.
-        origin: storage of its tensors.
-        limit: bytes of the file; all tensors together cannot have more.
-
-    Raises:
-        CheckpointError: it is no fairseq checkpoint.
-    """
+    """Bring what was loaded from a fairseq file into neutral form."""
     state = _as_dict(state) or state
     arguments = _arguments(state, source)
     # data2vec keeps its teacher's weights as a dict among its own.
@@ -166,18 +142,7 @@ def interpret(
     overrides: Mapping[str, object],
     dtype: torch.dtype | None = None,
 ) -> Checkpoint:
-    """Make a checkpoint of the neutral form of a fairseq file; see `read_fairseq`.
-
-    Args:
-        neutral: of the file; its weights are consumed.
-        source: for messages.
-        overrides: fairseq arguments that replace the file's, by name.
-        dtype: of the weights; None widens half precision to float32.
-
-    Raises:
-        CheckpointError: not a RoBERTa, or incomplete.
-        UnknownNameError: an override that fairseq's RoBERTa does not have.
-    """
+    """Make a checkpoint of the neutral form of a fairseq file; see `read_fairseq`."""
     check_overrides(overrides)
     arguments, weights = _without_wrappers(neutral, source)
     _check_adapters(weights, source)
@@ -268,11 +233,7 @@ def _check_layers(stated: object, found: int, source: str) -> None:
 
 
 def read_state(state: Any, source: str, overrides: Mapping[str, object]) -> Checkpoint:
-    """Make a checkpoint of a fairseq file's content, or of a model in memory laid out like it.
-
-    Raises:
-        CheckpointError: no fairseq checkpoint, or not a RoBERTa.
-    """
+    """Make a checkpoint of a fairseq file's content, or of a model in memory laid out like it."""
     return interpret(raw_checkpoint(state, source), source, overrides)
 
 
@@ -349,11 +310,7 @@ def _settle_lm_head(
 
 
 def check_relative(checkpoint: Checkpoint) -> None:
-    """Refuse BERT, ALBERT, ELECTRA and layers over vectors, for which fairseq has no place.
-
-    Raises:
-        CheckpointError: it names these parts.
-    """
+    """Refuse BERT, ALBERT, ELECTRA and layers over vectors, for which fairseq has no place."""
     config, sentence = checkpoint.config, checkpoint.sentence
     layers = () if sentence is None else sentence.layers
     lacks = {
@@ -376,15 +333,7 @@ def check_relative(checkpoint: Checkpoint) -> None:
 
 
 def fairseq_state(checkpoint: Checkpoint, vocabulary: Container[str] = ()) -> dict[str, Any]:
-    """Make the content of a fairseq file, in 0.12's form with plain dicts only.
-
-    Args:
-        checkpoint: of the model.
-        vocabulary: names of the tokenizer files written with it.
-
-    Raises:
-        CheckpointError: a configuration that fairseq cannot express.
-    """
+    """Make the content of a fairseq file, in 0.12's form with plain dicts only."""
     check_relative(checkpoint)
     config, weights = expand(checkpoint.config, checkpoint.weights)
     weights = {name: tensor for name, tensor in weights.items() if not name.startswith(POOLER)}
@@ -448,14 +397,6 @@ def write_fairseq(
 
     No class is pickled. So the file loads under torch's `weights_only` default, as fairseq's own
     files do not.
-
-    Args:
-        checkpoint: of the model.
-        directory: made if missing.
-        vocabulary: files of what cuts texts, by name; None: GPT-2's BPE, which fairseq fetches.
-
-    Raises:
-        CheckpointError: a configuration that fairseq cannot express.
     """
     state = fairseq_state(checkpoint, vocabulary or {})
     directory.mkdir(parents=True, exist_ok=True)
@@ -473,11 +414,6 @@ def fairseq_family(
     engine: SubwordTokenizer | None, dictionary: Dictionary, config: RobertaConfig
 ) -> str:
     """Tell the family of a model of fairseq's by what cuts its texts, and its dictionary.
-
-    Args:
-        engine: None: GPT-2's BPE.
-        dictionary: of the model.
-        config: of the model.
 
     Example:
         >>> fairseq_family(None, Dictionary.roberta(), RobertaConfig())
@@ -534,19 +470,7 @@ def _read_tokenizer(
 def fairseq_files(
     checkpoint: Checkpoint, tokenizer: Tokenizer, head: str | None = None
 ) -> tuple[Checkpoint, dict[str, bytes]]:
-    """Bring a model and its pieces into fairseq's form.
-
-    Args:
-        checkpoint: of the model.
-        tokenizer: of the model.
-        head: the only classification head to keep; None: all.
-
-    Returns:
-        (the checkpoint with what fairseq can hold, the files of other pieces than GPT-2's by name).
-
-    Raises:
-        CheckpointError: fairseq has no place for the model or its pieces.
-    """
+    """Bring a model and its pieces into fairseq's form."""
     checkpoint = held_by_fairseq(checkpoint, head)
     check_relative(checkpoint)
     check_layout(tokenizer, FAIRSEQ.name, lays_out_as_roberta(tokenizer))

@@ -67,9 +67,6 @@ _OTHER_ARGUMENTS = (
 def flat_arguments(group: dict[str, Any]) -> dict[str, Any]:
     """Return data2vec's settings under the names that RoBERTa's have; others as they are.
 
-    Args:
-        group: a file's `cfg.model`.
-
     Example:
         >>> flat_arguments({"transformer": {"dropout": 0.1, "encoder": {"layers": 12}}})
         {'dropout': 0.1, 'encoder_layers': 12}
@@ -85,15 +82,7 @@ def flat_arguments(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -> None:
-    """Refuse names that fairseq's RoBERTa has no argument of.
-
-    Args:
-        overrides: keywords of the caller that are not ours.
-        ours: our keywords, one of which may be meant.
-
-    Raises:
-        UnknownNameError: it says what to do instead, or lists near names.
-    """
+    """Refuse names that fairseq's RoBERTa has no argument of."""
     known = [*FIELDS, *_UNSUPPORTED, *_OTHER_ARGUMENTS]
     for name in overrides:
         if name not in known:
@@ -106,16 +95,7 @@ def check_overrides(overrides: Mapping[str, object], ours: Iterable[str] = ()) -
 
 
 def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> RobertaConfig:
-    """Replace some of fairseq's arguments in a configuration.
-
-    Args:
-        config: is not changed.
-        overrides: fairseq arguments by name; those without a field here are left out.
-
-    Raises:
-        InputError: a value of the wrong type.
-        UnknownNameError: fairseq's RoBERTa has no such argument.
-    """
+    """Replace some of fairseq's arguments in a configuration."""
     check_overrides(overrides)
     values = {
         FIELDS[name]: _typed(name, value, getattr(config, FIELDS[name]))
@@ -129,11 +109,7 @@ def override_config(config: RobertaConfig, overrides: Mapping[str, object]) -> R
 
 
 def layers_to_keep(value: object) -> list[int] | None:
-    """Read layer numbers as fairseq writes them, "0,2,4"; None: all layers.
-
-    Raises:
-        InputError: no layer numbers.
-    """
+    """Read layer numbers as fairseq writes them, "0,2,4"; None: all layers."""
     if value is None or (isinstance(value, str) and not value):
         return None
     parts = value.split(",") if isinstance(value, str) else value
@@ -154,15 +130,6 @@ def with_published_heads(
     """Return the arguments with the number of attention heads, which no tensor tells.
 
     Where nothing says it, sizes of a published model are taken for that model, with a warning.
-
-    Args:
-        arguments: of the file; {} of weights alone.
-        weights: under today's names, of every layer of the file.
-        overrides: arguments that the caller gave.
-        source: for messages.
-
-    Raises:
-        CheckpointError: nothing says the number of heads, and no published model has these sizes.
     """
     heads, activation = "encoder_attention_heads", "activation_fn"
     if heads in arguments:
@@ -218,17 +185,7 @@ def read_config(
     overrides: Mapping[str, object],
     source: str,
 ) -> RobertaConfig:
-    """Read the architecture: sizes off the tensors, the rest from the arguments, else from `arch`.
-
-    Args:
-        arguments: of the file, with the overrides in them.
-        weights: under today's names.
-        overrides: arguments that the caller gave; they hold against the tensors too.
-        source: for messages.
-
-    Raises:
-        CheckpointError: not a RoBERTa, or values that cannot be.
-    """
+    """Read the architecture: sizes off the tensors, the rest from the arguments, or `arch`."""
     values = _stated(arguments, source)
     sizes = _sizes(weights, source)
     if not arguments.keys() & (FIELDS.keys() - overrides.keys()):  # a file of weights alone
@@ -248,13 +205,6 @@ def read_config(
 
 def config_of_arguments(arguments: Mapping[str, Any], vocab_size: int) -> RobertaConfig:
     """Return the architecture that arguments of fairseq's mean, without weights to look at.
-
-    Args:
-        arguments: what they leave out is that of their `arch`.
-        vocab_size: rows of the embedding table.
-
-    Raises:
-        CheckpointError: values that cannot be.
 
     Example:
         >>> config_of_arguments({"arch": "roberta_large", "dropout": 0.2}, 1000).num_layers
@@ -319,12 +269,7 @@ def _sizes(weights: dict[str, Tensor], source: str) -> dict[str, int]:
 
 
 def fairseq_cfg(config: RobertaConfig, vocabulary: Container[str]) -> dict[str, Any]:
-    """Make the configuration of a file of 0.12.
-
-    Args:
-        config: of the model.
-        vocabulary: names of the tokenizer files written with it.
-    """
+    """Make the configuration of a file of 0.12."""
     # Also for classifiers: fairseq's sentence_prediction task has no mask_idx and so no fill_mask.
     task = {"_name": "masked_lm", "data": ".", "tokens_per_sample": config.max_positions}
     criterion = {"_name": "masked_lm"}

@@ -33,16 +33,7 @@ def facts_elsewhere(kind: HeadType) -> dict[str, dataclasses.Field[Any]]:
 
 
 def check_first_token(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
-    """Refuse heads that read another vector than `<s>`, from which other libraries' classes answer.
-
-    Args:
-        checkpoint: of the model.
-        whose: what the library's class is called.
-        heads: that are written.
-
-    Raises:
-        CheckpointError: one reads the mean of all tokens, or a vector of length 1.
-    """
+    """Refuse heads that read another vector than `<s>`, which other libraries' classes read."""
     known = {head: checkpoint.known(head) for head in heads}
     pooled = [head for head, own in known.items() if own.pooling != "cls" or own.normalize]
     if not pooled:
@@ -64,13 +55,6 @@ def held_by_fairseq(checkpoint: Checkpoint, head: str | None = None) -> Checkpoi
 
     Those are its classification heads; of a model whose own head is none of them nothing is left
     out, so that writing it is refused.
-
-    Args:
-        checkpoint: of the model.
-        head: the only one to keep; None: all that can be.
-
-    Raises:
-        CheckpointError: no such classification head.
     """
     able = [*checkpoint.heads()]
     if head is not None and head not in able:
@@ -100,14 +84,7 @@ def held_by_fairseq(checkpoint: Checkpoint, head: str | None = None) -> Checkpoi
 def advise_of_heads(
     checkpoint: Checkpoint, whose: str, written: Sequence[str], others: Sequence[str] = ()
 ) -> None:
-    """Warn of heads that a format leaves out.
-
-    Args:
-        checkpoint: of the model.
-        whose: what the library is called.
-        written: heads that are written.
-        others: heads of which nothing is said.
-    """
+    """Warn of heads that a format leaves out."""
     there = [*checkpoint.heads(), *checkpoint.token_heads(), *checkpoint.span_heads()]
     left = [name for name in there if name not in (*written, *others)]
     if left:
@@ -122,13 +99,7 @@ def advise_of_heads(
 
 
 def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
-    """Warn where heads have thresholds, which other libraries' files have no place for.
-
-    Args:
-        checkpoint: of the model.
-        whose: what the library is called.
-        heads: that are written.
-    """
+    """Warn where heads have thresholds, which other libraries' files have no place for."""
     chosen = [
         head for head in heads if {*(checkpoint.known(head).thresholds or ())} - {DEFAULT_THRESHOLD}
     ]
@@ -141,12 +112,7 @@ def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str
 
 
 def advise_of_vectors(checkpoint: Checkpoint, whose: str) -> None:
-    """Warn where a model has a pooler or settings of vectors, which a format has no place for.
-
-    Args:
-        checkpoint: of the model.
-        whose: what the library is called.
-    """
+    """Warn where a model has a pooler or settings of vectors, which a format has no place for."""
     lost = []
     if checkpoint.has(POOLER):
         lost.append("the pooler")

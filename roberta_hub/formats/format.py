@@ -48,14 +48,7 @@ class Reader(Protocol):
         *,
         converted: bool,
     ) -> Checkpoint:
-        """Read a checkpoint.
-
-        Args:
-            source: of this format.
-            overrides: fairseq's arguments that replace the checkpoint's.
-            dtype: of the weights; None widens half precision to float32.
-            converted: keep a safetensors copy of a pickle.
-        """
+        """Read a checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +70,5 @@ class Format:
 
 
 def folder_of(file: Path | None, folder: Folder) -> Folder:
-    """Folder of a weights file, which may be below the given folder.
-
-    Args:
-        file: the weights file; None: not named.
-        folder: the given folder.
-    """
+    """Folder of a weights file, which may be below the given folder."""
     return folder if file is None or file.parent == folder.path else Folder(file.parent)

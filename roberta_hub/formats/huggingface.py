@@ -108,11 +108,6 @@ def parameter_names(
 ) -> dict[str, str]:
     """Our name -> Hugging Face's of every parameter.
 
-    Args:
-        table: of the family.
-        num_layers: layers that hold weights; shared ones count once.
-        heads: of the model.
-
     Example:
         >>> from roberta_hub.checkpoint.names.roberta import ROBERTA
         >>> names = parameter_names(ROBERTA, 1)
@@ -152,18 +147,6 @@ def read_huggingface(
     classification head with one output, its dense layer being transformers' pooler; so are BERT's
     and ALBERT's heads for sentences. The token-type row of RoBERTa's kinds is added to the position
     rows, which is the same sum.
-
-    Args:
-        folder: holds config.json and the weights.
-        dtype: of the weights; None widens half precision to float32.
-        file: the weights; None: those of the folder, whole or in shards.
-        converted: of a pytorch_model.bin, keep a safetensors copy in our cache and read that the
-            next time.
-        adapter: of a state dict of peft's, the base alone is read. True: the caller merges the
-            adapter; False: leaves it out; None: nothing was said, and it is refused.
-
-    Raises:
-        CheckpointError: files missing or damaged, another architecture, unknown tensors.
     """
     place = file or folder / weights_in(folder)  # first: no config.json makes up for weights
     hf = folder.json(config_name(folder))
@@ -187,20 +170,7 @@ def from_their_names(
     dtype: torch.dtype | None,
     source: str,
 ) -> Checkpoint:
-    """Make a checkpoint of tensors under transformers' names.
-
-    Args:
-        hf: the content of config.json.
-        neutral: the tensors, which are consumed.
-        table: of the family.
-        config: of `hf`.
-        folder: for messages.
-        dtype: of the weights; None widens half precision to float32.
-        source: of the checkpoint.
-
-    Raises:
-        CheckpointError: they are not of one model, or a tensor has no place.
-    """
+    """Make a checkpoint of tensors under transformers' names."""
     theirs = _in_full(neutral.weights, table)
     _check_sizes(hf, theirs, table, folder)
     row = theirs.pop(table.prefix + table.folded, None) if table.folded else None
@@ -261,9 +231,6 @@ def _check_sizes(
     """Refuse weights that agree with each other, and not with a size that config.json names.
 
     A single tensor of another shape is damaged, and loading names it.
-
-    Raises:
-        CheckpointError: a size differs; the message names the field.
     """
     names, fields = parameter_names(table, 1), {b: a for a, b in table.fields.items()}
     width = "embedding_dim" if "embedding_dim" in fields else "embed_dim"
@@ -384,18 +351,7 @@ def write_huggingface(
     *,
     ends: tuple[int, int] | None = None,
 ) -> None:
-    """Write config.json, model.safetensors and tokenizer files that transformers loads.
-
-    Args:
-        checkpoint: of the model; its family decides the names.
-        directory: made if missing.
-        vocabulary: the tokenizer's files by name.
-        head: a Hugging Face model has one at most; None: the model's default, else the only one.
-        ends: the ids of the first and the last symbol of a sequence; None: the family's.
-
-    Raises:
-        CheckpointError: a configuration that the family cannot express.
-    """
+    """Write config.json, model.safetensors and tokenizer files that transformers loads."""
     table = family_of({"model_type": checkpoint.family}, checkpoint.source)
     known = {*table.fields.values(), *table.fixed}
     config, weights = expand(checkpoint.config, checkpoint.weights, known)
@@ -424,16 +380,7 @@ def write_huggingface(
 def description(
     checkpoint: Checkpoint, head: str | None = None, *, ends: tuple[int, int] | None = None
 ) -> dict[str, object]:
-    """Make the content of config.json: kind, sizes, the head's labels.
-
-    Args:
-        checkpoint: of the model; what the family cannot express is left out.
-        head: see `write_huggingface`.
-        ends: see `write_huggingface`.
-
-    Raises:
-        CheckpointError: no such head, or no class of the family has such a head.
-    """
+    """Make the content of config.json: kind, sizes, the head's labels."""
     table = family_of({"model_type": checkpoint.family}, checkpoint.source)
     names = head_to_write(table, checkpoint, head)
     shape = expanded_config(checkpoint.config, {*table.fields.values(), *table.fixed})
@@ -444,14 +391,7 @@ def description(
 def their_tensors(
     weights: Mapping[str, Tensor], config: RobertaConfig, table: NameTable, head: HeadNames | None
 ) -> dict[str, Tensor]:
-    """Return the tensors of a model under their names, and those that only they have.
-
-    Args:
-        weights: of the model, as `expand` returns them.
-        config: as `expand` returns it.
-        table: of the family.
-        head: the head that is there too; None: none is.
-    """
+    """Return the tensors of a model under their names, and those that only they have."""
     layers = config.num_unique_layers or config.num_layers
     names = parameter_names(table, layers, [head] if head else [])
     theirs = {names[name]: tensor for name, tensor in weights.items() if name in names}
@@ -476,11 +416,7 @@ def _fold_spectral_norm(weights: dict[str, Tensor], prefix: str) -> dict[str, Te
 
 
 def files_beside(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, bytes]:
-    """Make the tokenizer's files, and those that say how a vector of a text is made.
-
-    Raises:
-        CheckpointError: rows that the engine's files cannot express.
-    """
+    """Make the tokenizer's files, and those that say how a vector of a text is made."""
     config = checkpoint.config
     files = tokenizer_files(tokenizer, config.max_positions)
     if checkpoint.sentence is not None:
@@ -540,19 +476,7 @@ def add_sentence(
     *,
     converted: bool,
 ) -> None:
-    """Give a checkpoint what a sentence-transformers folder says of its vectors, with the layers.
-
-    Args:
-        checkpoint: of the body.
-        sentence: the settings of the folder.
-        folder: holds modules.json.
-        dtype: of the layers' weights; None: float32.
-        converted: of a pickle, keep a safetensors copy in our cache.
-
-    Raises:
-        CheckpointError: a layer's weights are missing or damaged, or the body has no pooler that
-            the settings ask for.
-    """
+    """Give a checkpoint what a sentence-transformers folder says of its vectors and layers."""
     checkpoint.sentence = sentence
     if sentence is None:
         return
@@ -567,11 +491,7 @@ def add_sentence(
 
 
 def advise_of_setfit(place: object) -> None:
-    """Warn of SetFit's head, which is not read: the vectors of its model are right.
-
-    Args:
-        place: of the file.
-    """
+    """Warn of SetFit's head, which is not read: the vectors of its model are right."""
     advise(
         f"{place} is SetFit's head, a pickle of scikit-learn, which is not read; the body alone is "
         "loaded, which gives vectors and no labels",

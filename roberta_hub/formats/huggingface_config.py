@@ -38,11 +38,7 @@ _READ_ACTIVATIONS = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | {
 
 
 def read_config(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> RobertaConfig:
-    """Read our configuration from the content of config.json.
-
-    Raises:
-        CheckpointError: another architecture, or a value that is missing or cannot be.
-    """
+    """Read our configuration from the content of config.json."""
     check_only(hf, table.only, table, folder)
     _check_quantization(hf, folder)
     given = {**table.defaults, **_by_first_name(hf, table, folder)}
@@ -93,11 +89,7 @@ def _check_quantization(hf: Mapping[str, Any], folder: Folder) -> None:
 
 
 def _by_first_name(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> dict[str, Any]:
-    """Return config.json's content with a field's second name replaced by its first.
-
-    Raises:
-        CheckpointError: both are there and differ.
-    """
+    """Return config.json's content with a field's second name replaced by its first."""
     found = dict(hf)
     for second, first in table.second_names.items():
         if second not in hf:
@@ -115,17 +107,7 @@ def _by_first_name(hf: Mapping[str, Any], table: NameTable, folder: Folder) -> d
 def check_only(
     hf: Mapping[str, Any], only: Mapping[str, object], table: NameTable, folder: Folder
 ) -> None:
-    """Refuse a config.json that has another value than the one that makes our architecture.
-
-    Args:
-        hf: the content of config.json.
-        only: fields, each with the one value that is read, which is transformers' default too.
-        table: of the family.
-        folder: for messages.
-
-    Raises:
-        CheckpointError: it has another value.
-    """
+    """Refuse a config.json that has another value than the one that makes our architecture."""
     for name, value in only.items():
         found = hf.get(name)
         if found is not None and found != value:
@@ -150,16 +132,7 @@ def _separator(hf: Mapping[str, Any], table: NameTable, vocab_size: int, pad: in
 def check_expressible(
     config: RobertaConfig, table: NameTable, head: tuple[int, int] | None
 ) -> None:
-    """Refuse what the family lacks.
-
-    Args:
-        config: of the model.
-        table: of the family.
-        head: (num_classes, inner_dim) of the classification head to save; None: there is none.
-
-    Raises:
-        CheckpointError: all that cannot be expressed, in one message.
-    """
+    """Refuse what the family lacks."""
 
     def differs(name: str) -> bool:
         value = getattr(config, name)
@@ -206,15 +179,7 @@ def check_expressible(
 def write_config(
     config: RobertaConfig, table: NameTable, dtype: torch.dtype, ends: tuple[int, int] | None
 ) -> dict[str, Any]:
-    """Make the content of config.json for a model without a head of its own.
-
-    Args:
-        config: of the model; `check_expressible` has passed it.
-        table: of the family.
-        dtype: of the weights.
-        ends: the ids of the first and the last symbol of a sequence; None: nothing is said, and
-            transformers takes the family's.
-    """
+    """Make the content of config.json for a model without a head of its own."""
     values: dict[str, Any] = {name: getattr(config, ours) for name, ours in table.fields.items()}
     names = _names(table)
     values[names["activation_fn"]] = _ACTIVATIONS.get(config.activation_fn, config.activation_fn)

@@ -42,11 +42,6 @@ def heads_in(table: NameTable, keys: Container[str], architectures: object) -> l
     a module belongs to the head of the class that config.json names, else to the first in the table
     whose modules are all there.
 
-    Args:
-        table: of the family.
-        keys: names of the file's tensors.
-        architectures: what config.json says under that name; anything.
-
     Example:
         >>> from roberta_hub.checkpoint.names.roberta import ROBERTA
         >>> keys = ["roberta.pooler.dense.weight", "classifier.weight"]
@@ -74,13 +69,7 @@ def heads_in(table: NameTable, keys: Container[str], architectures: object) -> l
 
 
 def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadNames]) -> None:
-    """Put what is known of the heads into the checkpoint: labels, what they were trained on.
-
-    Args:
-        hf: the content of config.json.
-        checkpoint: with its tensors.
-        found: what `heads_in` found.
-    """
+    """Put what is known of the heads into the checkpoint: labels, what they were trained on."""
     fixed = {head.name: head.labels for head in found if head.labels}
     known = checkpoint.known_heads
     for head, (count, _) in checkpoint.heads().items():
@@ -102,11 +91,7 @@ def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadN
 
 
 def _kind(given: object, source: str) -> HeadKind | None:
-    """Read what a head for sentences learnt; None: the file does not say it.
-
-    Raises:
-        CheckpointError: it is no kind that transformers knows.
-    """
+    """Read what a head for sentences learnt; None: the file does not say it."""
     if given is None:
         return None
     for ours, theirs in _KINDS.items():
@@ -133,11 +118,7 @@ def _facts(
 
 
 def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tuple[str, ...]:
-    """Return the names of a head's classes; LABEL_0 and so on where the file names none.
-
-    Raises:
-        CheckpointError: the file counts or names classes that the weights do not have.
-    """
+    """Return the names of a head's classes; LABEL_0 and so on where the file names none."""
     count, table = hf.get("num_labels"), hf.get("id2label")
     if count is not None and count != num_classes:
         raise CheckpointError(
@@ -168,18 +149,7 @@ def _labels(hf: dict[str, Any], num_classes: int, head: str, source: str) -> tup
 
 
 def head_to_write(table: NameTable, checkpoint: Checkpoint, head: str | None) -> HeadNames | None:
-    """Choose the head to save, and the names it gets; None: the model has none.
-
-    Args:
-        table: of the family.
-        checkpoint: of the model.
-        head: the head's name; None: the model's default, else the only one. A head of the
-            family's pre-training comes after others.
-
-    Raises:
-        CheckpointError: no such head, or several and none is chosen; or no class of the family has
-            such a head.
-    """
+    """Choose the head to save, and the names it gets; None: the model has none."""
     kinds = {
         **dict.fromkeys(checkpoint.heads(), HEADS),
         **dict.fromkeys(checkpoint.token_heads(), TOKEN_HEADS),

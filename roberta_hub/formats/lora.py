@@ -144,18 +144,7 @@ def is_peft(names: Mapping[str, object]) -> bool:
 def base_part(
     weights: Mapping[str, Tensor], folder: Folder, source: str, adapter: bool | None
 ) -> dict[str, Tensor]:
-    """Return the base's tensors of a state dict of peft's, under transformers' names.
-
-    Args:
-        weights: of the base and the adapter.
-        folder: with adapter_config.json.
-        source: for messages.
-        adapter: whether it is merged; None: nobody says it.
-
-    Raises:
-        CheckpointError: nobody says it, or adapter_config.json is missing; or the base's biases are
-            gone, since the adapter was trained with them.
-    """
+    """Return the base's tensors of a state dict of peft's, under transformers' names."""
     if adapter is None or not folder.has(ADAPTER):
         raise CheckpointError(
             f"{source} is a model inside peft, with a LoRA adapter ({PEFT_PREFIX}...), and "
@@ -194,18 +183,7 @@ def adapter_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def make_adapter(
     about: Mapping[str, Any], weights: Mapping[str, Tensor], source: str, *, named: bool = False
 ) -> Adapter:
-    """Make an adapter of its settings and its tensors.
-
-    Args:
-        about: the content of adapter_config.json.
-        weights: of adapter_model.safetensors, or of a state dict.
-        source: for messages.
-        named: whether the tensors have the adapter's own name in theirs, as in a state dict.
-
-    Raises:
-        CheckpointError: it is of another type, or has a key that makes another sum; the message
-            names it.
-    """
+    """Make an adapter of its settings and its tensors."""
     _check_values(about, source)
     _check_about(about, source)
     adapter = Adapter(source, about)
@@ -293,14 +271,6 @@ def _check_about(about: Mapping[str, Any], source: str) -> None:
 def scaling(about: Mapping[str, Any], module: str, source: str) -> tuple[int, float]:
     """Return the rank of a module's matrices, and the factor of their product.
 
-    Args:
-        about: the content of adapter_config.json, checked.
-        module: its name in the base.
-        source: for messages.
-
-    Raises:
-        CheckpointError: a pattern is no name.
-
     Example:
         >>> about = {"r": 4, "lora_alpha": 8, "alpha_pattern": {"query": 16}}
         >>> scaling(about, "encoder.layer.0.attention.self.query", "a folder")
@@ -337,12 +307,6 @@ def _of_pattern(table: Mapping[str, Any], name: str, module: str, source: str) -
 
 def add(weight: Tensor, pair: Mapping[str, Tensor], module: str, adapter: Adapter) -> Tensor:
     """Add a module's product to its matrix: (outputs, inputs), of an embedding (rows, width).
-
-    Args:
-        weight: of the base; not changed.
-        pair: its A and B.
-        module: its name in the base.
-        adapter: for its settings.
 
     Raises:
         CheckpointError: a matrix is missing, or of another shape than the base's or the rank.

@@ -69,15 +69,6 @@ def read_store(
 
     Weights that are wanted in the file's dtype stay mapped: we replace our files and never rewrite
     them, so what is mapped cannot change. Matrices in int8 rows become floating-point ones.
-
-    Args:
-        folder: holds config.json.
-        dtype: of the weights; None widens half precision to float32.
-        file: the weights; None: model.safetensors. A file of another name is not ours to trust,
-            and is copied.
-
-    Raises:
-        CheckpointError: files missing, damaged, or written by a newer version.
     """
     path, about = folder / _CONFIG, folder.json(_CONFIG)
     version = about.get("version")
@@ -162,13 +153,7 @@ def _check_counts(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def write_store(checkpoint: Checkpoint, directory: Path, *, in_int8: Iterable[str] = ()) -> None:
-    """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's.
-
-    Args:
-        checkpoint: of the model.
-        directory: made if missing.
-        in_int8: names of matrices that are stored in int8 rows, a quarter of their memory.
-    """
+    """Write model.safetensors, config.json, and dict.txt where the vocabulary is not RoBERTa's."""
     directory.mkdir(parents=True, exist_ok=True)
     weights = {k: v for k, v in checkpoint.weights.items() if k != VERSION_KEY}
     small = [*in_int8]
@@ -207,11 +192,7 @@ def write_store(checkpoint: Checkpoint, directory: Path, *, in_int8: Iterable[st
 
 
 def is_ours(folder: Folder) -> bool:
-    """Whether a folder holds a model of our own format, which its config.json says.
-
-    Raises:
-        CheckpointError: config.json is damaged.
-    """
+    """Whether a folder holds a model of our own format, which its config.json says."""
     return folder.has(_CONFIG) and folder.json(_CONFIG).get("format") == OURS.name
 
 

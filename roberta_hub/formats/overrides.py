@@ -20,13 +20,7 @@ OVERRIDABLE_FIELDS = (
 
 
 def override(checkpoint: Checkpoint, overrides: Mapping[str, object]) -> None:
-    """Replace arguments of a checkpoint of any format, in place.
-
-    Raises:
-        InputError: an argument that the weights decide, or a value that it cannot have.
-        UnknownNameError: no such argument; the message lists near ones.
-        CheckpointError: a layer to keep that is not there.
-    """
+    """Replace arguments of a checkpoint of any format, in place."""
     config = override_config(checkpoint.config, overrides)
     fixed = [name for name in overrides if name not in (*OVERRIDABLE_FIELDS, PRUNING)]
     if fixed:

@@ -73,20 +73,6 @@ def fetch_named(
     """Fetch a model at Hugging Face, at the commit that its name means on this machine.
 
     The first commit is pinned. Another one that is asked for is not: see `pin`.
-
-    Args:
-        name: with its owner.
-        revision: a branch, a tag or a commit; None: the pinned commit, or else the newest.
-        file: see `gather`.
-        adapter: see `gather`.
-        force: see `gather`.
-        progress: see `gather`.
-
-    Returns:
-        (the repository, the folder with the files that our readers want).
-
-    Raises:
-        RobertaHubError: as `find` and `gather`.
     """
 
     def got_of(found: Repository) -> tuple[Repository, Folder]:
@@ -111,30 +97,13 @@ def fetch_named(
 
 
 def commit_of(name: str, revision: str | None = None) -> str:
-    """Return the commit that a name and a revision mean on this machine now.
-
-    Args:
-        name: with its owner.
-        revision: a branch, a tag or a commit; None: the pinned commit, or else the newest.
-
-    Raises:
-        RobertaHubError: as `find`.
-    """
+    """Return the commit that a name and a revision mean on this machine now."""
     held = pinned(name) if revision is None else None
     return find(name, revision).commit if held is None else held.commit
 
 
 def fetch_update(name: str, revision: str | None = None, *, progress: bool = True) -> Repository:
-    """Fetch a model at Hugging Face as it is now, and let its name mean that commit.
-
-    Args:
-        name: with its owner.
-        revision: a branch, a tag or a commit; None: the main branch.
-        progress: show a bar while downloading.
-
-    Raises:
-        RobertaHubError: as `ask` and `gather`; the name then means what it meant.
-    """
+    """Fetch a model at Hugging Face as it is now, and let its name mean that commit."""
     with naming(name):
         got, _ = gather(ask(name, revision), adapter=True, progress=progress)
         refer(got, revision)
@@ -143,18 +112,7 @@ def fetch_update(name: str, revision: str | None = None, *, progress: bool = Tru
 
 
 def settings_of(repository: Repository) -> RobertaConfig | None:
-    """Read the configuration of a repository, of which no weights are fetched.
-
-    Args:
-        repository: at its commit.
-
-    Returns:
-        None: its weights alone tell it, or it is of our own format.
-
-    Raises:
-        CheckpointError: it is no model that we read.
-        DownloadError: a file cannot be had, or is damaged.
-    """
+    """Read the configuration of a repository, of which no weights are fetched."""
     got = _Gathering(repository, False, False, set())
     top = got.take([*CONFIGS, MODULES_FILE])
     if is_ours(top) or not any(map(top.has, (*CONFIGS, MODULES_FILE))):
@@ -191,24 +149,7 @@ def gather(
     force: bool = False,
     progress: bool = True,
 ) -> tuple[Repository, Folder]:
-    """Fetch what our readers want of a repository.
-
-    Args:
-        repository: at its commit.
-        file: the caller's `checkpoint_file`; None: safetensors, or else pickles.
-        adapter: a LoRA adapter is wanted; False: its base alone; None: nothing is said of one.
-        force: fetch what is in the cache too.
-        progress: show a bar while downloading.
-
-    Returns:
-        (the repository, which knows the files that were checked, the folder with these files
-        alone).
-
-    Raises:
-        CheckpointError: it is no model that we read, which is known before its weights are fetched;
-            the message says what reads it.
-        DownloadError: a file cannot be had, or is damaged.
-    """
+    """Fetch what our readers want of a repository."""
     got = _Gathering(repository, force, progress, set())
     there = repository.files.keys()
     top = got.take([*CONFIGS, MODULES_FILE, ADAPTER])
@@ -240,11 +181,7 @@ def _body(top: Folder) -> tuple[str, list[str]]:
 
 
 def _check_family(got: _Gathering, body: str) -> RobertaConfig | None:
-    """Read config.json; None: it does not say the family, which the tensors' names do.
-
-    Raises:
-        CheckpointError: a model of another family, or with settings that are not read.
-    """
+    """Read config.json; None: it does not say the family, which the tensors' names do."""
     folder = got.take(f"{body}{name}" for name in CONFIGS).folder(body)
     name = next(filter(folder.has, CONFIGS), None)
     if name is None:

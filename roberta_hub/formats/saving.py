@@ -46,24 +46,7 @@ def checkpoint_of(
     family: str = "roberta",
     learnt: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """Put a model, its heads and its vocabulary into a checkpoint; the weights are not copied.
-
-    Args:
-        model: one of ours.
-        known: what is known of heads; those that the model lacks are left out.
-        tokenizer: whose dictionary the checkpoint gets.
-        task: gives the label dictionary, the task's name and its first token, where it has them.
-        default_head: the head that the model was last trained for, if known.
-        sentence: how it makes sentence vectors, if known.
-        zero_shot: by which way it labels, if known.
-        family: `model_type` of the model's kind.
-        learnt: digests of the texts that `fit` has taught it.
-
-    Raises:
-        InputTypeError: a model that is not ours.
-        InputError: a fact of a head that cannot be; or settings of sentence vectors that need a
-            pooler or layers, which the model lacks.
-    """
+    """Put a model, its heads and its vocabulary into a checkpoint; the weights are not copied."""
     model = require_roberta(model, "save writes")
     weights = dict(model.state_dict())
     if not model.config.untie_weights:
@@ -105,22 +88,7 @@ def write(
     format: str,
     head: str | None,
 ) -> None:
-    """Write a checkpoint in one of `FORMATS`.
-
-    Args:
-        checkpoint: of the model.
-        tokenizer: its files are written too.
-        directory: made if missing; another model of the same format in it is replaced.
-        format: one of `FORMATS`.
-        head: the only one to write for Hugging Face's format, which holds one, or fairseq's, which
-            holds classification heads; None: the model's default, or all that fairseq's holds.
-
-    Raises:
-        CheckpointError: the format cannot express the model, or the disk refuses. The directory is
-            then as it was before.
-        InputError: no such format, or a path that cannot be.
-        InputTypeError: `directory` is no path.
-    """
+    """Write a checkpoint in one of `FORMATS`."""
     known = {known.name: known for known in FORMATS}
     if not isinstance(format, str) or format not in known:
         raise InputError(f"format is {short_repr(format)}; choose {', '.join(known)}")
@@ -177,13 +145,7 @@ def _check_vacant(directory: Path, format: str) -> None:
 def beside_weights(
     checkpoint: Checkpoint, tokenizer: Tokenizer, head: str | None
 ) -> dict[str, bytes]:
-    """Make the files of an export that hold no weights: those of Hugging Face's format, marked.
-
-    Args:
-        checkpoint: of the model.
-        tokenizer: its files are left out where transformers would join sentences otherwise.
-        head: that config.json describes; None: the only one.
-    """
+    """Make the files of an export that hold no weights: those of Hugging Face's format, marked."""
     about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos)) | EXPORTED
     if (thresholds := checkpoint.known(head or "").thresholds) is not None:
         about[THRESHOLDS] = list(thresholds)

@@ -124,40 +124,17 @@ _MODEL_KEYS = {
 
 
 def find_body(folder: Folder) -> Folder:
-    """Find the folder of the model itself: the given one, or `0_Transformer` in older ones.
-
-    Args:
-        folder: holds modules.json.
-
-    Raises:
-        CheckpointError: modules.json is damaged, names a folder elsewhere or a part that is not
-            read here.
-    """
+    """Find the folder of the model itself: the given one, or `0_Transformer` in older ones."""
     return _parts(folder)[0][1]
 
 
 def part_folders(folder: Folder) -> list[str]:
-    """Return the folder of each part, as modules.json names it; "" for the given one.
-
-    Args:
-        folder: holds modules.json.
-
-    Raises:
-        CheckpointError: as `find_body`.
-    """
+    """Return the folder of each part, as modules.json names it; "" for the given one."""
     return ["" if own is folder else own.path.name for _, own in _parts(folder)]
 
 
 def read_sentence_settings(folder: Folder) -> SentenceSettings | None:
-    """Read how a model makes sentence vectors; None: it is a cross-encoder, which makes none.
-
-    Args:
-        folder: holds modules.json.
-
-    Raises:
-        CheckpointError: a file is damaged, or asks for something that is not read here; the message
-            names it.
-    """
+    """Read how a model makes sentence vectors; None: it is a cross-encoder, which makes none."""
     parts = _parts(folder)
     model, inside = folder.optional(MODEL_FILE), parts[0][1]
     body = next((inside.json(name) for name in BODY_FILES if inside.has(name)), {})
@@ -211,16 +188,7 @@ _KEYS_OF_FIELDS = {
 def read_layers(
     folder: Folder, settings: SentenceSettings, *, converted: bool
 ) -> list[RawCheckpoint]:
-    """Read the weights of the layers over pooled vectors, under our names.
-
-    Args:
-        folder: holds modules.json.
-        settings: that `read_sentence_settings` read from it.
-        converted: of a pickle, keep a safetensors copy in our cache.
-
-    Raises:
-        CheckpointError: weights are missing, damaged, or not those that config.json names.
-    """
+    """Read the weights of the layers over pooled vectors, under our names."""
     parts = [(kind, own) for kind, own in _parts(folder) if kind in _KINDS]
     found = []
     for number, (kind, own) in enumerate(parts[: len(settings.layers)]):
@@ -246,18 +214,7 @@ def sentence_files(
     longest: int,
     weights: Mapping[str, Tensor] | None = None,
 ) -> dict[str, bytes]:
-    """Make the files from which sentence-transformers, old and new, computes the same vectors.
-
-    Args:
-        settings: of the model.
-        width: C, of its hidden states.
-        longest: what the model takes, in tokens.
-        weights: of the model, with those of its layers over pooled vectors; None: it has none.
-
-    Raises:
-        CheckpointError: the pooler's vector is joined with another pooling's, which
-            sentence-transformers cannot do.
-    """
+    """Make the files from which sentence-transformers, old and new, computes the same vectors."""
     by_pooler = settings.pooling == ("pooler",)
     if "pooler" in settings.pooling and not by_pooler:
         raise CheckpointError(

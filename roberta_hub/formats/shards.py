@@ -32,11 +32,7 @@ def config_name(folder: Folder) -> str:
 
 
 def weights_in(folder: Folder) -> str:
-    """Return the name of the file of weights in a folder, or of the index of its shards.
-
-    Raises:
-        CheckpointError: there is none that is read; the message says what is there.
-    """
+    """Return the name of the file of weights in a folder, or of the index of its shards."""
     for name in (name for pair in zip(WHOLE, INDEXES, strict=True) for name in pair):
         if folder.has(name):
             return name
@@ -47,16 +43,7 @@ def weights_in(folder: Folder) -> str:
 
 
 def read_weights(folder: Folder, file: Path, *, converted: bool) -> RawCheckpoint:
-    """Read all tensors, under Hugging Face's names.
-
-    Args:
-        folder: of the files.
-        file: that holds them, or the index of its shards.
-        converted: of a pickle, keep a safetensors copy in our cache and read that the next time.
-
-    Raises:
-        CheckpointError: they cannot be read.
-    """
+    """Read all tensors, under Hugging Face's names."""
     if file.name in INDEXES:
         return _read_shards(folder, file.name, converted=converted)
     return _read_file(file, converted=converted)
@@ -83,15 +70,7 @@ def _read_shards(folder: Folder, name: str, *, converted: bool) -> RawCheckpoint
 
 
 def shards_of(folder: Folder, name: str) -> list[str]:
-    """Return the names of the shards that an index lists.
-
-    Args:
-        folder: of the index.
-        name: of the index.
-
-    Raises:
-        CheckpointError: it is damaged, or a name is not of a file beside it.
-    """
+    """Return the names of the shards that an index lists."""
     index, shards = folder / name, folder.json(name).get("weight_map")
     if not isinstance(shards, dict):
         raise CheckpointError(f"{index}: has no 'weight_map'")

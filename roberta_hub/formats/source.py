@@ -79,24 +79,7 @@ def find_source(
     adapter: bool | None = None,
     revision: str | None = None,
 ) -> FoundCheckpoint:
-    """Resolve a name or a path to its files, downloading them if needed.
-
-    Args:
-        name: of a model, or a path.
-        file: the caller's `checkpoint_file`.
-        data: the caller's `data_name_or_path`.
-        pretrained: False looks up the name and nothing else.
-        force: fetch a named model again.
-        progress: show a bar while downloading.
-        adapter: merge a LoRA adapter that is there, or load its base alone; None: refuse it.
-        revision: of a name at Hugging Face; None: the commit that is pinned, or else the newest.
-
-    Raises:
-        CheckpointError: there is no such model, or an adapter of which nothing is said, or
-            `adapter` is True and there is none.
-        UnknownNameError: no such model, or no such revision.
-        DownloadError: a file cannot be had.
-    """
+    """Resolve a name or a path to its files, downloading them if needed."""
     record, full = meaning(name, revision)
     merged, repository = None, None
     if record is not None and file not in (None, CHECKPOINT_FILE):
@@ -146,17 +129,6 @@ def meaning(name: str, revision: str | None = None) -> tuple[Record | None, str 
     """Tell what a name means.
 
     A path that exists wins over every name but the catalogue's own, which are fairseq's.
-
-    Args:
-        name: of a model, or a path.
-        revision: of a name at Hugging Face; None: none is asked for.
-
-    Returns:
-        (its record in the catalogue, its name at Hugging Face with its owner); both None: a path,
-        or nothing that is known.
-
-    Raises:
-        InputError: a revision is asked for, and the name is a path or the catalogue's own.
     """
     record, exists = find_record(name), bool(name) and os.path.exists(name)
     if record is not None and exists and name in record.elsewhere:
@@ -183,14 +155,7 @@ def _no_revision(what: str, revision: str) -> InputError:
 def _with_adapter(
     path: Path | Folder, file: str | None, adapter: bool | None
 ) -> tuple[Folder | None, CheckpointSource | None]:
-    """Resolve a path, and find the adapter in its folder.
-
-    Returns:
-        (folder of the adapter, None: there is none; the model's files, None: the adapter is alone).
-
-    Raises:
-        CheckpointError: there is neither, or an adapter of which the caller says nothing.
-    """
+    """Resolve a path, and find the adapter in its folder."""
     source: CheckpointSource | None = None
     try:
         source = resolve(path, file)
@@ -278,9 +243,6 @@ def _data_folder(folder: Folder, data: str) -> Folder:
     """Return where dict.txt is looked for first, as in fairseq.
 
     A name that begins with "." is taken from the model's folder.
-
-    Raises:
-        CheckpointError: there is no such folder, whose labels the caller counts on.
     """
     path = os.path.normpath(folder / data) if data.startswith(".") else str(Path(data))
     if path == os.path.normpath(folder):
@@ -303,16 +265,6 @@ def resolve(path: Path | Folder, checkpoint_file: str | None = None) -> Checkpoi
     A file is read itself, whatever else its folder has. In a directory `checkpoint_file` is read.
     Without one it is fairseq's model.pt if there is one, else what config.json says, else the best
     model of a training run.
-
-    Args:
-        path: a file or a directory, which exists, or a folder of which some files count; an archive
-            is unpacked into our cache.
-        checkpoint_file: a file in the directory or archive; of several, joined by os.pathsep, the
-            first.
-
-    Raises:
-        CheckpointError: there is no such file, or none that can be chosen; the message lists what
-            is there.
     """
     if isinstance(path, Folder) or path.is_dir():
         folder = path if isinstance(path, Folder) else Folder(path)
@@ -400,23 +352,11 @@ def _of_file(file: Path, folder: Folder) -> CheckpointSource:
 
 
 def detect(folder: Folder, file: Path | None = None) -> CheckpointSource | None:
-    """Detect the format of a folder; None: it has no model.
-
-    Args:
-        folder: with a model.
-        file: of weights, which the caller named.
-
-    Raises:
-        CheckpointError: config.json or modules.json is damaged.
-    """
+    """Detect the format of a folder; None: it has no model."""
     found = (format.detect(folder, file) for format in FORMATS)
     return next((source for source in found if source is not None), None)
 
 
 def formats_in(folder: Folder) -> set[str]:
-    """Return the names of all formats of which a folder holds a model.
-
-    Raises:
-        CheckpointError: config.json is damaged.
-    """
+    """Return the names of all formats of which a folder holds a model."""
     return {format.name for format in FORMATS if format.detect(folder, None) is not None}

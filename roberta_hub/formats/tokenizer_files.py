@@ -31,11 +31,7 @@ _ONE_SEPARATOR = ("Albert", "Bert", "DistilBert", "Electra")
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
-    """Return the files from which transformers builds the same tokenizer, as many as it needs.
-
-    Raises:
-        CheckpointError: rows that the engine's files cannot express.
-    """
+    """Return the files from which transformers builds the same tokenizer, as many as it needs."""
     settings = tokenizer.piece_table.settings
     if not settings:
         return {}  # there is no vocabulary
@@ -113,16 +109,7 @@ def fairseq_dictionary(tokenizer: Tokenizer, rows: int) -> bytes:
 
 
 def check_layout(tokenizer: Tokenizer, format: str, fits: bool) -> None:
-    """Refuse a tokenizer that joins sentences as no reader of a format would.
-
-    Args:
-        tokenizer: of the model.
-        format: for the message.
-        fits: whether the format can say how it does.
-
-    Raises:
-        CheckpointError: it cannot.
-    """
+    """Refuse a tokenizer that joins sentences as no reader of a format would."""
     if not fits:
         raise CheckpointError(
             f"format {format!r} has no place for the special ids and separators of this tokenizer, "

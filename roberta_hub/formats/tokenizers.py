@@ -86,11 +86,7 @@ class UserTokenizer:
 
 
 def tokenizer_request(bpe: str, overrides: dict[str, object]) -> TokenizerRequest:
-    """Take what is said of the tokenizer out of the caller's arguments.
-
-    Raises:
-        InputError: no such engine, half of a pair of files, or random ids.
-    """
+    """Take what is said of the tokenizer out of the caller's arguments."""
     if overrides.pop("user_dir", None) is not None:
         warnings.warn("user_dir is not needed: the wsc task is built in", stacklevel=4)
     given = overrides.pop("vocabulary", None)
@@ -101,18 +97,7 @@ def tokenizer_request(bpe: str, overrides: dict[str, object]) -> TokenizerReques
 def read_user_tokenizer(
     folder: Folder, checkpoint: Checkpoint, wanted: TokenizerRequest, *, whole: bool
 ) -> UserTokenizer:
-    """Read the tokenizer's files of a folder of Hugging Face's kind.
-
-    Args:
-        folder: of the model.
-        checkpoint: brings the dictionaries of our own format.
-        wanted: a dict.txt elsewhere counts where the folder has no vocabulary.
-        whole: whether a model of this format always has a vocabulary.
-
-    Raises:
-        VocabularyError: a file is damaged.
-        InputError: the caller names a vocabulary for a model that brings its own.
-    """
+    """Read the tokenizer's files of a folder of Hugging Face's kind."""
     found = read_huggingface_tokenizer(folder)
     words, labels = checkpoint.dictionary, checkpoint.label_dictionary
     if wanted.data is not None and wanted.data is not folder:
@@ -128,19 +113,7 @@ def read_user_tokenizer(
 def complete(
     brought: UserTokenizer, checkpoint: Checkpoint, wanted: TokenizerRequest, asked: Keywords
 ) -> TokenizerParts:
-    """Complete what a folder brings by what the caller gives, or by RoBERTa's own tables.
-
-    Args:
-        brought: by the folder.
-        checkpoint: its embedding table must fit.
-        wanted: what the caller says.
-        asked: the caller's keywords, as far as the folder's reader has not obeyed them.
-
-    Raises:
-        VocabularyError: a table is damaged, or does not fit the embedding table; or the caller asks
-            for an engine whose files are not there.
-        InputError: the caller names a vocabulary for a model that brings its own.
-    """
+    """Complete what a folder brings by what the caller gives, or by RoBERTa's own tables."""
     bpe, dictionary, layout = brought.bpe, brought.dictionary, brought.layout
     if wanted.vocabulary is not None:
         has_own = dictionary is not None or (brought.words and bpe is not None)
@@ -181,10 +154,6 @@ def fit_padding(checkpoint: Checkpoint, dictionary: Dictionary) -> None:
 
     config.json of a BERT may say 0, which is what it means when it says nothing, whatever row
     [PAD] has; of a RoBERTa it says where the positions begin, so that the two must agree.
-
-    Args:
-        checkpoint: is changed where its model is of such a family.
-        dictionary: of the model.
     """
     table, old = FAMILIES.get(checkpoint.family), checkpoint.config.padding_idx
     if table is None or not table.positions_from_zero or dictionary.pad() == old:
@@ -202,11 +171,6 @@ def fit_segments(
     """Let the tokenizer say which tokens are of the second segment.
 
     Its vocabulary knows what ends a sentence.
-
-    Args:
-        checkpoint: is changed where its model has several segments.
-        layout: of the vocabulary; None: RoBERTa's, which has none.
-        has_segments: False: the tokenizer gives every token the first segment.
     """
     if checkpoint.config.num_segments < 2 or layout is None:
         return
@@ -224,13 +188,6 @@ def tells_segments(folder: Folder | None, layout: SequenceLayout | None) -> bool
     One that joins sentences as RoBERTa does knows no segments: a BERT body with XLM-R's vocabulary
     (multilingual-e5-small) gives every token the first one. So do DistilBERT's class, version 5's
     generic one, and any whose `model_input_names` are without token types.
-
-    Args:
-        folder: may hold tokenizer_config.json; None: random weights.
-        layout: of the vocabulary; None: RoBERTa's.
-
-    Raises:
-        VocabularyError: `model_input_names` is no list.
     """
     if layout is None or layout.separators > 1:
         return False
@@ -246,18 +203,7 @@ def tells_segments(folder: Folder | None, layout: SequenceLayout | None) -> bool
 def read_dictionaries(
     folder: Folder, data: Folder | None = None
 ) -> tuple[bytes | None, bytes | None]:
-    """Read dict.txt and label/dict.txt, from the data directory or the model's folder.
-
-    Args:
-        folder: of the model.
-        data: looked into first; None: the same.
-
-    Returns:
-        The bytes of both; None for a file that is absent.
-
-    Raises:
-        CheckpointError: a file that cannot be read, or is too large.
-    """
+    """Read dict.txt and label/dict.txt, from the data directory or the model's folder."""
     data = data or folder
     words = [(data, "dict.txt"), (data, "input0/dict.txt"), (folder, "dict.txt")]
     labels = [(data, "label/dict.txt"), (folder, "label/dict.txt")]

@@ -31,13 +31,6 @@ def upgrade(weights: Weights, *, source: str) -> Weights:
     """Rename, split and drop until the names are today's.
 
     `prune` (U9) comes after it; that order is U12.
-
-    Args:
-        weights: of a file of any era; not changed.
-        source: for messages.
-
-    Raises:
-        CheckpointError: two tensors that get one name, or a matrix that cannot be split.
     """
     weights = _rename(weights, source)  # U1, U2, U3
     weights = {name: tensor for name, tensor in weights.items() if not is_stale(name)}  # U10
@@ -101,16 +94,7 @@ def _drop_data2vec(weights: Weights) -> Weights:
 
 
 def prune(weights: Weights, keep: Sequence[int], source: str) -> Weights:
-    """U9: keep some layers and renumber them.
-
-    Args:
-        weights: under today's names; not changed.
-        keep: layer numbers, in any order.
-        source: for messages.
-
-    Raises:
-        CheckpointError: a layer that is not there.
-    """
+    """U9: keep some layers and renumber them."""
     numbers = {old: new for new, old in enumerate(sorted(set(keep)))}
     have = count_layers(weights)
     if not numbers or min(numbers) < 0 or max(numbers) >= have:

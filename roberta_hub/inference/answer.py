@@ -121,12 +121,6 @@ def answer_each(model: VerbModel, question: object, context: object, **settings:
     """Answer one question or several of one context or several.
 
     See `RobertaHubInterface.answer`.
-
-    Args:
-        model: with a span head.
-        question: one, or several.
-        context: one for all, or one for each.
-        settings: of `answer_pairs`.
     """
     questions, one_question = as_single_texts(question, "question", needs="a question is a str")
     contexts, one_context = as_single_texts(context, "context", needs="a context is a str")
@@ -146,13 +140,7 @@ def answer_each(model: VerbModel, question: object, context: object, **settings:
 
 
 def answer(model: VerbModel, pairs: Sequence[tuple[str, str]], **settings: Any) -> list[Any]:
-    """Answer row by row, so that an error names its row.
-
-    Args:
-        model: with a span head.
-        pairs: of question and context.
-        settings: of `answer_pairs`.
-    """
+    """Answer row by row, so that an error names its row."""
 
     def one(pair: tuple[str, str]) -> Any:
         with placed(lambda at: at.argument):
@@ -209,23 +197,7 @@ def best_answers(
     no_answer: bool = True,
     topk: int = 1,
 ) -> list[list[Answer]]:
-    """The best answers to many (question, context), at most `topk` for each.
-
-    Args:
-        runner: of the model.
-        questions: with their contexts.
-        head: name of a span head.
-        max_tokens: longest answer in tokens.
-        no_answer: whether "" is an answer.
-        topk: number of answers.
-
-    Returns:
-        For each question different stretches of its context, and "" among them with `no_answer`,
-        the largest margin over `<s>` first.
-
-    Raises:
-        InputError: a question or a context is empty, or too long; `place` names which.
-    """
+    """The best answers to many (question, context), at most `topk` for each."""
     module = known_head(runner.model, head, "span")
     max_tokens = min(whole_number("max_answer_tokens", max_tokens, 1), runner.limit)
     no_answer = switch("no_answer", no_answer)
@@ -297,20 +269,7 @@ def context_windows(
     stride: int | None = None,
     truncate: bool = False,
 ) -> list[ContextWindow]:
-    """Lay out one question: one input if it fits, else windows over the context.
-
-    Args:
-        tokenizer: of the model.
-        question: repeated in every window.
-        context: any length.
-        limit: longest input in tokens.
-        stride: overlap of two windows in tokens; None: 128, or half of the room if that is less.
-        truncate: the first window only.
-
-    Raises:
-        InputError: the question or the context is empty, the question leaves no room, or the
-            stride is not below the room.
-    """
+    """Lay out one question: one input if it fits, else windows over the context."""
     for what, text in (("question", question), ("context", context)):
         if not isinstance(text, str):
             raise InputTypeError(f"a {kind_of(text)}, not a str", place=what)
@@ -366,9 +325,6 @@ def best_spans(
         ink: for each token of the whole context its characters, without blanks before them. A span
             has some.
         topk: number of spans that differ in their characters.
-
-    Returns:
-        Spans in tokens of the whole context, the largest margin over `<s>` first.
     """
     own = torch.cat([logits[:1], logits[window.column : window.column + window.count]])
     start, end = own[:, 0], own[:, 1]  # <s>, then the context

@@ -72,16 +72,7 @@ def settable(owner: type) -> list[str]:
 
 
 def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
-    """Return what is assigned to one of our own attributes, as it is kept.
-
-    Args:
-        roberta: the model.
-        name: of `CHECKED`.
-        value: what is assigned.
-
-    Raises:
-        RobertaHubError: it cannot be used.
-    """
+    """Return what is assigned to one of our own attributes, as it is kept."""
     if name != "labels":
         return _CHECKS[name](roberta, name, value)
     listed = isinstance(value, (list, tuple))
@@ -92,11 +83,7 @@ def checked_attribute(roberta: Any, name: str, value: Any) -> Any:
 
 
 def labelled_head(roberta: Any) -> str:
-    """Return the head that labels without a head's name are of: the default, or the only one.
-
-    Raises:
-        InputError: there are several, or none.
-    """
+    """Return the head that labels without a head's name are of: the default, or the only one."""
     able = [*heads_of(roberta.model), *heads_of(roberta.model, "token")]
     if roberta.default_head in able:
         return str(roberta.default_head)
@@ -168,26 +155,12 @@ TAKEN = frozenset((*OF_SENTENCE, *_LABELS))
 
 
 def taken(roberta: Any, name: str) -> Any:
-    """Return what another library's attribute is here.
-
-    Args:
-        roberta: the model.
-        name: of `TAKEN`.
-    """
+    """Return what another library's attribute is here."""
     return _LABELS[name][0](roberta) if name in _LABELS else _of_sentence(roberta, name)
 
 
 def take(roberta: Any, name: str, value: Any) -> None:
-    """Set what another library's attribute is here.
-
-    Args:
-        roberta: the model.
-        name: of `TAKEN`.
-        value: what is assigned.
-
-    Raises:
-        RobertaHubError: it cannot be used.
-    """
+    """Set what another library's attribute is here."""
     if name in _LABELS:
         _LABELS[name][1](roberta, value)
     else:

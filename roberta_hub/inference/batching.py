@@ -63,11 +63,7 @@ class BatchStates:
     """Rows of the batch that were computed, one per sequence, (B,); None: all."""
 
     def at(self, rows: Tensor) -> Tensor:
-        """Return the states of some rows of the batch: (M,) -> (M, C).
-
-        Raises:
-            InputError: rows that `pick` did not choose.
-        """
+        """Return the states of some rows of the batch: (M,) -> (M, C)."""
         if self.rows is None:
             return self.states[rows]
         if rows is not self.rows and not torch.equal(rows, self.rows):
@@ -144,14 +140,7 @@ class Runner:
         return int(self.model.args.encoder_embed_dim)  # type: ignore[union-attr, arg-type]
 
     def encode(self, texts: Sequence[Text]) -> tuple[list[Windows], list[int], list[int]]:
-        """Encode the distinct texts and cut them into windows.
-
-        Args:
-            texts: str, or tuples of sentences.
-
-        Returns:
-            Windows of the distinct texts, and `deduplicate(texts)`.
-        """
+        """Encode the distinct texts and cut them into windows."""
         # Encode before deduplicating, so that errors carry the caller's index, and before the first
         # batch, so that they come at once. Encoding is about 0.1 % of the run time on a CPU.
         sequences = self.tokenizer.encode_batch(texts)
@@ -192,15 +181,7 @@ class Runner:
         layer: int = -1,
         pick: Pick | None = None,
     ) -> list[Result]:
-        """Run id sequences; return one result per sequence, in order.
-
-        Args:
-            sequences: 1-D ids without padding, none longer than `limit`.
-            answer: from the hidden states of one batch to one result per sequence.
-            layer: which hidden state: -1 the features, 0 the embeddings, k the k-th layer.
-            pick: rows that `answer` reads, through `BatchStates.at`; the last layer computes only
-                these.
-        """
+        """Run id sequences; return one result per sequence, in order."""
         device = next(self.model.parameters()).device
         results: list[Any] = [None] * len(sequences)
 
@@ -267,15 +248,7 @@ class Runner:
     def run_windows(
         self, windows: Sequence[Windows], reading: Reading[Result, Merged]
     ) -> list[Merged]:
-        """Run every window of every text, and merge the results of each text.
-
-        Args:
-            windows: of the texts; see `encode` and `fit_windows`.
-            reading: how results are read and merged.
-
-        Returns:
-            The merged result of each text, in order.
-        """
+        """Run every window of every text, and merge the results of each text."""
         sequences = [ids for text in windows for ids in text.ids]
         found = iter(self.run(sequences, reading.read, layer=reading.layer, pick=reading.pick))
         return [reading.merge(text, [next(found) for _ in text.ids]) for text in windows]
@@ -293,14 +266,6 @@ def batches(lengths: Sequence[int], budget: int, workers: int = 1) -> Iterator[l
     """Split sequences into batches of similar size and at most `budget` tokens.
 
     Longest first, so that running out of memory shows at once.
-
-    Args:
-        lengths: tokens of each sequence.
-        budget: tokens of a batch at most. A longer sequence is a batch of its own.
-        workers: threads that run batches in parallel. Each gets the same number of batches.
-
-    Returns:
-        Lists of indices into `lengths`, each index once.
 
     Example:
         >>> list(batches([3, 9, 4, 3], budget=8))
@@ -396,24 +361,12 @@ def _depth(layer: int, num_layers: int) -> int:
 
 
 def has_lm_head(model: nn.Module) -> bool:
-    """Whether a model has a language-model head.
-
-    Args:
-        model: ours or fairseq's.
-    """
+    """Whether a model has a language-model head."""
     return getattr(model.encoder, "lm_head", True) is not None
 
 
 def check_lm_head(model: nn.Module, verb: str) -> None:
-    """Refuse a model without a language-model head before any text is run.
-
-    Args:
-        model: ours or fairseq's.
-        verb: name of the verb, for the error.
-
-    Raises:
-        InputError: it has none; an ELECTRA discriminator's generator has one.
-    """
+    """Refuse a model without a language-model head before any text is run."""
     if has_lm_head(model):
         return
     if getattr(model, "replaced_head", None) is not None:

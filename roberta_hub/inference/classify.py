@@ -127,10 +127,6 @@ def prediction_parts(prediction: Prediction, most: int = LABELS_DRAWN) -> list[P
     """Draw the scores of a prediction, with bars if they are probabilities.
 
     With `multi_label`, the predicted labels are marked, and all of them are shown.
-
-    Args:
-        prediction: of one text.
-        most: labels to show.
     """
     scores, given = prediction.scores, prediction.labels
     are_shares = len(scores) > 1 and all(0 <= score <= 1 for score in scores.values())
@@ -173,20 +169,7 @@ def classify(
 
 
 def probabilities(runner: Runner, texts: Sequence[Text], heads: Heads, head: str) -> Tensor:
-    """Compute the probability of each label. See `RobertaHubInterface.predict_proba`.
-
-    Args:
-        runner: of the model.
-        texts: one row each, in order.
-        heads: of the model.
-        head: name of a classification head.
-
-    Returns:
-        (len(texts), K) float32 on the CPU, in the order of the head's labels.
-
-    Raises:
-        InputError: the head has no probabilities.
-    """
+    """Compute the probability of each label. See `RobertaHubInterface.predict_proba`."""
     labels, kind = heads.labels(head), heads.kind(head)
     way = activation_of(kind, None)
     if way == "none" or (len(labels) == 1 and way == "softmax"):
@@ -201,13 +184,6 @@ def probabilities(runner: Runner, texts: Sequence[Text], heads: Heads, head: str
 
 def activation_of(kind: HeadKind | None, multi_label: object) -> Activation:
     """Return the activation of a head's logits.
-
-    Args:
-        kind: of the head, if known.
-        multi_label: the caller's choice; None: by the kind.
-
-    Raises:
-        InputTypeError: `multi_label` is neither True nor False nor None.
 
     Example:
         >>> activation_of("multi_label", None), activation_of("multi_label", False)
@@ -230,13 +206,7 @@ def activate(logits: Tensor, way: Activation) -> Tensor:
 def thresholds_of(
     thresholds: Sequence[float] | None, count: int, way: Activation
 ) -> Sequence[float] | None:
-    """Return the thresholds for `Prediction.of`; None if labels exclude each other.
-
-    Args:
-        thresholds: stored with the head; None: `DEFAULT_THRESHOLD` for each.
-        count: number of labels.
-        way: of `activation_of`.
-    """
+    """Return the thresholds for `Prediction.of`; None if labels exclude each other."""
     if way != "sigmoid":
         return None
     return [DEFAULT_THRESHOLD] * count if thresholds is None else thresholds
@@ -249,18 +219,7 @@ def head_values(
     *,
     vote: bool = True,
 ) -> Tensor:
-    """Compute a head's logits of each text, or the value of a regression head.
-
-    Args:
-        runner: of the model.
-        texts: one row each, in order.
-        head: name of a classification head.
-        vote: average the probabilities of a text's windows and return their logarithms; False
-            averages the logits.
-
-    Returns:
-        (len(texts), K) float32 on the CPU.
-    """
+    """Compute a head's logits of each text, or the value of a regression head."""
     known_head(runner.model, head)
     windows, _, which = runner.encode(texts)
     values = window_values(runner, windows, head, vote=vote)
@@ -270,17 +229,7 @@ def head_values(
 def window_values(
     runner: Runner, windows: Sequence[Windows], head: str, *, vote: bool = True
 ) -> Tensor:
-    """Compute a head's logits of texts in windows.
-
-    Args:
-        runner: of the model.
-        windows: one row each, in order.
-        head: name of a classification head.
-        vote: average the probabilities of a text's windows; False averages their logits.
-
-    Returns:
-        (len(windows), K) float32 on the CPU.
-    """
+    """Compute a head's logits of texts in windows."""
     module = known_head(runner.model, head)
     over_tokens = pooling_of(module) == "mean"
 

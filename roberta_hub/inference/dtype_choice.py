@@ -98,13 +98,6 @@ def _refused(dtype: Dtype, device: torch.device) -> str:
 def check_least_cosine(least_cosine: object, dtype: str | None) -> float:
     """Check the argument `least_cosine`; None gives `MIN_COSINE`.
 
-    Args:
-        least_cosine: as passed.
-        dtype: as passed.
-
-    Raises:
-        InputError: the value is no number in 0 to 1, or `dtype` leaves nothing to choose.
-
     Example:
         >>> check_least_cosine(None, "auto"), check_least_cosine(0.99, "auto")
         (0.999, 0.99)

@@ -59,23 +59,7 @@ def text_vectors(
     prompt: str = "",
     truncate_dim: int | None = None,
 ) -> Tensor:
-    """Compute one vector of each text.
-
-    Args:
-        runner: of the model, with the settings' limit.
-        texts: one vector each, in order.
-        settings: of the model.
-        prompt: put before each text, and before the first sentence of a pair.
-        truncate_dim: how many numbers of each vector are kept, the first; None: as the settings
-            say, which cut a vector of length 1 and leave it shorter.
-
-    Returns:
-        (len(texts), C) on the model's device; C times the number of poolings, or `truncate_dim`.
-
-    Raises:
-        InputError: `truncate_dim` is more than a vector has; the settings name a pooler or layers
-            that the model lacks; or of a text nothing is left but the prompt, which is not pooled.
-    """
+    """Compute one vector of each text."""
     width = vector_width(runner, settings)
     if truncate_dim is not None:
         width = kept_of(width, truncate_dim)
@@ -91,11 +75,7 @@ def text_vectors(
 
 
 def kept_of(width: int, truncate_dim: object) -> int:
-    """Return how many numbers of vectors of a width are kept.
-
-    Raises:
-        InputError: no number of 1 to the width.
-    """
+    """Return how many numbers of vectors of a width are kept."""
     hint = f"this model's vectors have {width} numbers; keep 1 to {width}"
     return whole_number("truncate_dim", truncate_dim, 1, width, hint=hint)
 
@@ -114,18 +94,7 @@ def embed_windows(
     skip: int = 0,
     width: int | None = None,
 ) -> Tensor:
-    """Compute one vector of each text whose ids are known.
-
-    Args:
-        runner: of the model.
-        windows: of the texts.
-        settings: of the model.
-        skip: tokens at the start of each text that are not pooled.
-        width: how many numbers are kept before vectors get length 1; None: all.
-
-    Returns:
-        (len(windows), C) on the model's device.
-    """
+    """Compute one vector of each text whose ids are known."""
     vectors = pooled(runner, windows, settings.pooling, skip=skip)
     if settings.layers:
         with evaluating(runner.model):
@@ -166,17 +135,7 @@ def _with_prompt(text: Text, prompt: str) -> Text:
 
 
 def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tensor:
-    """Compare each of some texts with each of others. See `RobertaHubInterface.similarity`.
-
-    Args:
-        runner: of the model, with the settings' limit.
-        settings: of the model.
-        a: texts or vectors.
-        b: texts or vectors.
-
-    Raises:
-        InputError: the vectors have different widths.
-    """
+    """Compare each of some texts with each of others. See `RobertaHubInterface.similarity`."""
     prompt = settings.find_prompt(None, None)
 
     def vectors(texts: Sequence[Text]) -> Tensor:
@@ -194,14 +153,6 @@ def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tenso
 def similarities(a: Tensor, b: Tensor, similarity: str) -> Tensor:
     """Compare each vector of one set with each of another.
 
-    Args:
-        a: (m, C)
-        b: (n, C)
-        similarity: of `SIMILARITIES`.
-
-    Returns:
-        (m, n) float32, or float64 where both are.
-
     Example:
         >>> similarities(torch.tensor([[3.0, 4.0]]), torch.tensor([[6.0, 8.0]]), "cosine")
         tensor([[1.]])
@@ -212,11 +163,6 @@ def similarities(a: Tensor, b: Tensor, similarity: str) -> Tensor:
 
 def check_vectors(vectors: Tensor, name: str, width: int | None = None) -> Tensor:
     """Return vectors as a matrix, on their device; one vector becomes one row.
-
-    Args:
-        vectors: (n, C) or (C,)
-        name: of the argument, for errors.
-        width: the required C; None: any.
 
     Raises:
         InputTypeError: no floating-point numbers.
@@ -266,9 +212,6 @@ def vectors_of(value: Any, name: str, embed: Callable[[Sequence[Text]], Tensor])
         value: one str, texts, or vectors of shape (n, C) or (C,).
         name: of the argument, for errors.
         embed: from texts to vectors.
-
-    Raises:
-        InputTypeError: it is neither.
     """
     if are_vectors(value):
         return check_vectors(as_tensor(value), name)

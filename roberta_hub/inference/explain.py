@@ -65,9 +65,6 @@ _SCALE = MarkedText(
 def one_text(value: object) -> tuple[str, ...]:
     """Return the sentences of a single text: a str, or a tuple for a pair.
 
-    Raises:
-        InputTypeError: something else; a list would be several texts.
-
     Example:
         >>> one_text("a"), one_text(("a", "b"))
         (('a',), ('a', 'b'))
@@ -85,14 +82,7 @@ def one_text(value: object) -> tuple[str, ...]:
 def explain(
     runner: Runner, text: str | tuple[str, ...], heads: Heads, head: str | None = None
 ) -> Display:
-    """Show the surprisal of each word, or its contribution. See `RobertaHubInterface.explain`.
-
-    Args:
-        runner: of the model.
-        text: one text, or a tuple of sentences.
-        heads: of the model.
-        head: name of a classification head; None: as `head_to_explain` says.
-    """
+    """Show the surprisal of each word, or its contribution. See `RobertaHubInterface.explain`."""
     sentences = one_text(text)
     with placed(lambda _: "text"):
         asked = head_to_explain(heads, head, "pair" if len(sentences) > 1 else "one")
@@ -106,15 +96,6 @@ def head_to_explain(heads: Heads, head: str | None, inputs: Inputs) -> str | Non
 
     Without a name it is the head that the model was trained for, unless that judges other inputs;
     and the only head of a model without a language-model head.
-
-    Args:
-        heads: of the model.
-        head: name; None: not given.
-        inputs: what the text is.
-
-    Raises:
-        UnknownNameError: no such classification head.
-        InputError: several, and no language-model head.
     """
     there = heads_of(heads.model)
     own = heads.default
@@ -333,18 +314,7 @@ def outputs_without_words(
     units: Sequence[WordSpan],
     way: Activation = "softmax",
 ) -> Tensor:
-    """Run a head on a text, and on the text without each of its words.
-
-    Args:
-        runner: of the model.
-        sentences: of the text.
-        head: name of a classification head.
-        units: the words of the text.
-        way: activation of the head's logits.
-
-    Returns:
-        Outputs for the whole text, then without each word: (1 + len(units), K).
-    """
+    """Run a head on a text, and on the text without each of its words."""
     ids = runner.tokenizer.encode(*sentences)
     runner.fit_windows([ids], [_text_in_errors(sentences)])  # before a copy of it for each word
     copies = [ids]

@@ -44,12 +44,7 @@ class FoundWord(str):
     """As the tokenizer's files write it."""
 
     def __new__(cls, text: str, piece: str = "") -> FoundWord:
-        """Make a word.
-
-        Args:
-            text: of the word, with the space before it.
-            piece: as the tokenizer's files write it; "": it is not known.
-        """
+        """Make a word."""
         word = super().__new__(cls, text)
         word.piece = piece
         return word

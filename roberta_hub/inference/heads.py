@@ -83,17 +83,7 @@ def _listed(
 
 
 def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> tuple[str, ...]:
-    """Return the labels of a head's classes, checked.
-
-    Args:
-        head: for the error.
-        labels: in the order of the outputs.
-        count: required number; None: any.
-
-    Raises:
-        InputError: too few or too many, or a duplicate.
-        InputTypeError: not strings.
-    """
+    """Return the labels of a head's classes, checked."""
     if isinstance(labels, str):
         raise InputTypeError(f"head {head!r}: labels is {short_repr(labels)}; pass a list of str")
     try:
@@ -121,14 +111,6 @@ def check_classes(
     head: str, labels: Sequence[str] | None, count: int | None
 ) -> tuple[tuple[str, ...] | None, int | None]:
     """Return the labels and the number of classes of a new head, checked.
-
-    Args:
-        head: its name, checked too.
-        labels: names of the classes; None: unnamed.
-        count: number of classes; None: as many as labels.
-
-    Raises:
-        InputError: an invalid name, or duplicate labels.
 
     Example:
         >>> check_classes("topic", ["art", "sport"], None)
@@ -160,9 +142,6 @@ def check_inputs(texts: Sequence[Text], head: str, inputs: Inputs | None) -> Non
     """Refuse all but pairs for a head of pairs, and tuples for one of single texts.
 
     The head would answer, meaninglessly. Values that are no texts pass; the tokenizer refuses them.
-
-    Raises:
-        InputError: names the first such text and the remedy.
     """
     if inputs is None:
         return
@@ -338,27 +317,15 @@ class Heads:
         return self.of(head).inputs or ("pair" if entails(labels) else None)
 
     def kind(self, head: str) -> HeadKind | None:
-        """Kind of a classification head; None: unknown.
-
-        Raises:
-            InputError: `roberta.kinds` has an invalid kind.
-        """
+        """Kind of a classification head; None: unknown."""
         return check_kind(head, self.of(head).kind)
 
     def thresholds(self, head: str) -> tuple[float, ...] | None:
-        """Thresholds of a classification head's labels; None: it has none.
-
-        Raises:
-            InputError: `roberta.thresholds` is not a number in 0 to 1 for each label.
-        """
+        """Thresholds of a classification head's labels; None: it has none."""
         return check_thresholds(head, self.of(head).thresholds, len(self.labels(head)))
 
     def words(self, head: str) -> WordRule:
-        """How a token head splits texts into words.
-
-        Raises:
-            InputError: `roberta.word_rules` has an invalid rule.
-        """
+        """How a token head splits texts into words."""
         own = self.of(head).words
         return "words" if own is None else check_words(head, own)
 
@@ -371,18 +338,7 @@ class Heads:
         return self.default if self.default in able else able[0] if len(able) == 1 else None
 
     def find_for(self, texts: Sequence[Text], head: str | None, verb: str) -> str:
-        """Find the classification head for texts by what they are: single texts, or pairs.
-
-        Args:
-            texts: str, or tuples of them.
-            head: name; None: not given.
-            verb: for the error.
-
-        Raises:
-            UnknownNameError: no such head, or none.
-            InputError: several for such texts, and none is the default; or single texts and pairs,
-                for which there are two.
-        """
+        """Find the classification head for texts by what they are: single texts, or pairs."""
         kinds: set[Inputs] = {
             "pair" if isinstance(text, tuple) and len(text) > 1 else "one"
             for text in texts
@@ -411,19 +367,6 @@ class Heads:
         """Find the head for a verb: the named one, else the model's default, else the only one.
 
         Heads that were trained on other inputs are left out, if there are others.
-
-        Args:
-            head: name; None: not given.
-            kind: of head that the verb needs.
-            verb: for the error.
-            inputs: what a classification head is asked about; None: anything.
-            fits: whether the verb can use a head of the kind; None: any.
-            need: description of such heads, for the error.
-            remedy: for the error if there is none; None: how to get one of the kind.
-
-        Raises:
-            UnknownNameError: no such head, or none for the verb.
-            InputError: several, and none is the default.
         """
         if head is not None:
             known_head(self.model, head, kind)

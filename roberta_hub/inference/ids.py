@@ -15,9 +15,6 @@ def hidden_states(model: nn.Module, ids: Tensor, every_layer: bool) -> Tensor | 
         model: ours or fairseq's.
         ids: checked. Shape: (B, T)
         every_layer: False returns the last layer only.
-
-    Returns:
-        (B, T, C), or a list of L+1 such tensors.
     """
     x, extra = model(ids, features_only=True, return_all_hiddens=every_layer)
     if not every_layer:
@@ -32,10 +29,5 @@ def logits(model: nn.Module, ids: Tensor, head: str) -> Tensor:
 
 
 def log_probabilities(logits: Tensor, kind: HeadKind | None) -> Tensor:
-    """Log-probabilities of logits, as fairseq's; log-sigmoid for multi-label heads.
-
-    Args:
-        logits: (B, num_classes)
-        kind: of the head, if known.
-    """
+    """Log-probabilities of logits, as fairseq's; log-sigmoid for multi-label heads."""
     return F.logsigmoid(logits) if kind == "multi_label" else F.log_softmax(logits, dim=-1)

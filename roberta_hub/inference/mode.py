@@ -97,10 +97,6 @@ def has_dropout(model: nn.Module) -> bool:
 def unless_learnt_from(output: Tensor, action: Callable[[], object]) -> None:
     """Do something unless a gradient flows through an output: once the output is gone without one.
 
-    Args:
-        output: of a model. Without a gradient, as under `torch.no_grad`, the action comes at once.
-        action: what to do.
-
     Example:
         >>> weight = torch.ones(1, requires_grad=True)
         >>> output = weight * 2

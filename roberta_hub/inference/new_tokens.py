@@ -18,14 +18,6 @@ from roberta_hub.text.with_added import add_to
 def tokens_of(words: str | Iterable[str], flags: dict[str, bool | None]) -> list[AddedToken]:
     """Make added tokens of words, each once and in their order.
 
-    Args:
-        words: one word or several.
-        flags: of `AddedToken`; `normalized` None: all but special ones.
-
-    Raises:
-        InputTypeError: a word is no str, or a flag neither True nor False.
-        InputError: a word is empty.
-
     Example:
         >>> [token.word for token in tokens_of(["[E1]", "[E2]", "[E1]"], {"special": True})]
         ['[E1]', '[E2]']
@@ -54,10 +46,6 @@ def with_new_tokens(model: Roberta, tokenizer: Tokenizer, tokens: list[AddedToke
 
     The tokenizer's dictionary grows, and so do the model's tables; a word that the dictionary has
     keeps its id and its row. Nothing changes where there is an error.
-
-    Raises:
-        InputError: a word is a special token, which no text writes.
-        VocabularyError: the model has no vocabulary; or nothing is left of a normalized word.
     """
     if not tokens:
         return tokenizer

@@ -36,20 +36,6 @@ def pooled(
 
     In a text of several windows each token counts once, from the window where it is farthest from a
     cut; the vectors of `<s>` are averaged.
-
-    Args:
-        runner: of the model.
-        windows: of the texts.
-        pooling: of `settings.POOLINGS`.
-        layer: which hidden state; "pooler" needs the last.
-        skip: tokens at the start of each text that are not pooled; "cls" is the first of the
-            others. Each text has more.
-
-    Returns:
-        (len(windows), C * len(pooling)) on the model's device.
-
-    Raises:
-        InputError: the model has no pooler.
     """
     head = pooler_of(runner, layer) if "pooler" in pooling else None
     alone = FIRST_TOKEN_POOLINGS.issuperset(pooling) and not skip
@@ -88,15 +74,7 @@ def pooled(
 
 
 def pooler_of(runner: Runner, layer: int = -1) -> Callable[[Tensor], Tensor]:
-    """Return the model's pooler: from states of `<s>`, (B, C), to vectors (B, C).
-
-    Args:
-        runner: of the model.
-        layer: the requested hidden state.
-
-    Raises:
-        InputError: the model has none, or the layer is not the last.
-    """
+    """Return the model's pooler: from states of `<s>`, (B, C), to vectors (B, C)."""
     pooler = getattr(runner.model, "pooler", None)
     if pooler is None:
         raise InputError(
@@ -138,13 +116,6 @@ def _concatenated(states: Tensor, first: Tensor, pooling: Sequence[str], skip: i
 
 def weighted_mean(states: Tensor, first: int = 1) -> Tensor:
     """Average the vectors of tokens, the later ones with more weight (Muennighoff 2022).
-
-    Args:
-        states: (T, C)
-        first: weight of the first token; each has one more than the one before it.
-
-    Returns:
-        (C,)
 
     Example:
         >>> weighted_mean(torch.tensor([[1.0], [4.0]]))

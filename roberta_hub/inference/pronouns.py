@@ -146,9 +146,6 @@ def with_candidate(
 
     As fairseq (GPT-2's BPE only), tokenize the whole sentence and count the span from its parts.
     With other tokenizers the span is the pieces inside the candidate.
-
-    Raises:
-        InputError: the candidate has no piece.
     """
     lead = schema.before[len(schema.before.rstrip()) :]
     prefix, name = schema.before.rstrip(), candidate.strip()
@@ -215,11 +212,6 @@ def place_in_wsc(text: str, pronoun: str, word: object) -> tuple[str, int] | Non
 
     Some numbers are one too low, and punctuation after the pronoun belongs to the sentence.
 
-    Args:
-        text: of the row.
-        pronoun: its `span2_text`.
-        word: its `span2_index`.
-
     Source: fairseq `examples/roberta/wsc/wsc_utils.py`, `jsonl_iterator`.
 
     Example:
@@ -235,11 +227,7 @@ def place_in_wsc(text: str, pronoun: str, word: object) -> tuple[str, int] | Non
 
 @lru_cache(maxsize=1)
 def english_pipeline() -> Any:
-    """Load an installed English pipeline of spaCy's, the largest first.
-
-    Raises:
-        MissingExtraError: none is installed.
-    """
+    """Load an installed English pipeline of spaCy's, the largest first."""
     spacy = require_spacy("disambiguate_pronoun without candidates=[...]")
     installed = sorted(spacy.util.get_installed_models())
     for name in (

@@ -35,11 +35,7 @@ def replaced(runner: Runner, texts: Sequence[Text]) -> list[list[float]]:
 
 
 def discriminator(model: nn.Module) -> nn.Module:
-    """Return the head for replaced-token detection.
-
-    Raises:
-        InputError: the model has none.
-    """
+    """Return the head for replaced-token detection."""
     head: nn.Module | None = getattr(model, "replaced_head", None)
     if head is None:
         raise InputError(

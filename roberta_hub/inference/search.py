@@ -76,18 +76,7 @@ class Hit:
 def search_texts(
     runner: Runner, settings: SentenceSettings, queries: Any, corpus: Any, topk: int
 ) -> tuple[list[Text], list[list[Hit]]]:
-    """Find the nearest of a corpus for each query. See `RobertaHubInterface.search`.
-
-    Args:
-        runner: of the model, with the settings' limit.
-        settings: of the model; its prompts for queries and documents are applied.
-        queries: one str, texts or vectors.
-        corpus: texts or vectors.
-        topk: most hits of a query.
-
-    Returns:
-        The queries ("query 0", ... if they are vectors), and the hits of each.
-    """
+    """Find the nearest of a corpus for each query. See `RobertaHubInterface.search`."""
     topk = whole_number("topk", topk, 1)
     asked, found = (
         next((settings.prompts[name] for name in names if name in settings.prompts), "")
@@ -129,17 +118,7 @@ def _noted(blocks: Iterable[CorpusBlock], empty: list[int]) -> Iterator[CorpusBl
 def search_vectors(
     queries: Tensor, blocks: Iterable[CorpusBlock], topk: int, similarity: str
 ) -> list[list[Hit]]:
-    """Find the nearest vectors for each query; ties go to the lower index.
-
-    Args:
-        queries: (q, C)
-        blocks: of the corpus, in order.
-        topk: most hits of a query; a smaller corpus gives fewer.
-        similarity: of `SIMILARITIES`.
-
-    Returns:
-        The hits of each query, the nearest first.
-    """
+    """Find the nearest vectors for each query; ties go to the lower index."""
     asked = torch.split(queries, BLOCK_ROWS)
     best = [Nearest.none(part) for part in asked]
     texts: dict[int, Text] = {}
@@ -200,13 +179,6 @@ def stable_topk(scores: Tensor, topk: int) -> Tensor:
 
     `torch.topk` breaks ties arbitrarily.
 
-    Args:
-        scores: (q, m)
-        topk: how many.
-
-    Returns:
-        (q, min(topk, m)) int64.
-
     Example:
         >>> stable_topk(torch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
         tensor([[1, 2]])
@@ -229,15 +201,7 @@ def _in_corpus(start: int) -> Callable[[Place], Place]:
 
 
 def corpus_blocks(corpus: Any, embed: Callable[[Sequence[Text]], Tensor]) -> Iterator[CorpusBlock]:
-    """Split a corpus into blocks: vectors, a list of texts, or an iterator of texts.
-
-    Args:
-        corpus: as passed by the caller.
-        embed: from some texts to vectors.
-
-    Raises:
-        InputTypeError: none of these; the message names the item.
-    """
+    """Split a corpus into blocks: vectors, a list of texts, or an iterator of texts."""
     if isinstance(corpus, str):
         raise InputTypeError(f"corpus is one str, {short_repr(corpus)}; pass a list of texts")
     if are_vectors(corpus):

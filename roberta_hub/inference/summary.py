@@ -31,19 +31,7 @@ def model_facts(
     sentence: SentenceSettings | None = None,
     zero_shot: ZeroShotSettings | None = None,
 ) -> dict[str, str]:
-    """Collect the properties of a model, in words.
-
-    Args:
-        model: ours or fairseq's.
-        tokenizer: of the model.
-        heads: of the model, with their labels.
-        source: origin of the weights.
-        longest: longest input in tokens.
-        training: whether the interface is in train mode.
-        optimized: result of `optimize`, if called.
-        sentence: settings of sentence vectors, if known.
-        zero_shot: settings of zero-shot labelling, if known.
-    """
+    """Collect the properties of a model, in words."""
     first = next(model.parameters())
     count = sum(parameter.numel() for parameter in model.parameters())
     shown = [
@@ -81,10 +69,5 @@ def _head_notes(name: str, head: nn.Module, heads: Heads) -> str:
 
 
 def card(title: str, lines: Mapping[str, str]) -> Report:
-    """Build what is shown of a model: one property per line.
-
-    Args:
-        title: the first line.
-        lines: of `model_facts`.
-    """
+    """Build what is shown of a model: one property per line."""
     return Report(title, [Section([title]), facts(list(lines.items()), "property", width=14)])

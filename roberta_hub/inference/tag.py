@@ -131,14 +131,6 @@ def tag_words(
     """(label, probability) of every word: what the head says at its first piece.
 
     A word that was cut off, or that no piece belongs to, is outside with probability 0.
-
-    Args:
-        runner: of the model.
-        texts: whole texts.
-        words: where each text's words lie, in characters.
-        head: name of a token head.
-        labels: names of its classes.
-        rule: which words the head was trained to label.
     """
     found = []
     for text, spans, own in zip(texts, words, probabilities(runner, texts, head), strict=True):
@@ -152,17 +144,7 @@ def tag_words(
 
 
 def probabilities(runner: Runner, texts: Sequence[str], head: str) -> list[Tensor]:
-    """Compute the probability of each class at each piece of each text.
-
-    Args:
-        runner: of the model.
-        texts: whole texts.
-        head: name of a token head.
-
-    Returns:
-        (T, K) float32 on the CPU for each text, by the piece's place in `tokenizer.encode(text)`;
-        NaN where a piece was cut off, and fewer rows where all later pieces were.
-    """
+    """Compute the probability of each class at each piece of each text."""
     module = known_head(runner.model, head, "token")
     windows = runner.fit_windows(runner.tokenizer.encode_batch(texts), texts)
 
@@ -304,13 +286,6 @@ def words_and_pieces(
 ) -> tuple[list[Extent], list[list[int]]]:
     """Find the words that `tag` labels, and the pieces of each by their places.
 
-    Args:
-        tokenizer: of the model.
-        text: whole.
-        rule: which words the head was trained to label.
-        aggregation: "piece" makes each piece a word. "first", "average" and "max" take the words of
-            a WordPiece tokenizer; other tokenizers do not say where a word ends.
-
     Example:
         >>> tokenizer = Tokenizer.shipped()
         >>> words_and_pieces(tokenizer, "in epipheny", "words", "word")
@@ -366,14 +341,6 @@ def first_pieces(
 ) -> list[int | None]:
     """Find each word's first piece in `tokenizer.encode(text)`; None for a word without.
 
-    Args:
-        tokenizer: of the model.
-        text: whole.
-        words: (start, end) in characters.
-        rule: of the head. A SentencePiece tokenizer may write the space before a word as a piece
-            of its own, "▁". By "words" this is the word's first piece, as in transformers'
-            `word_ids`; heads of `fit` learn the piece after it.
-
     Example:
         >>> first_pieces(Tokenizer.shipped(), "sudden epipheny", [(0, 6), (7, 15)])
         [1, 3]
@@ -400,10 +367,6 @@ def _with_space(tokenizer: Tokenizer, text: str, pieces: list[list[int]]) -> lis
 def split_words(text: str, rule: WordRule = "words") -> list[Extent]:
     """Split a text into words by the rule that a head was trained with.
 
-    Args:
-        text: whole.
-        rule: "words" (`treebank_words`), or the smaller "clusters" and "parts" (`word_parts`).
-
     Example:
         >>> split_words("a £20-note"), split_words("a £20-note", "clusters")
         ([(0, 1), (2, 10)], [(0, 1), (2, 3), (3, 5), (5, 6), (6, 10)])
@@ -417,11 +380,6 @@ def word_parts(text: str, rule: WordRule = "clusters") -> list[Extent]:
     Annotated spans begin and end between such parts: "Berlin" in "Berlin-based", "20" in "£20". In
     scripts without spaces each character is a part. A character is a grapheme cluster: a letter has
     its vowel signs, accents and joiners with it.
-
-    Args:
-        text: whole.
-        rule: "parts" is that of the taggers that `fit` made before it knew marks: they are parts of
-            their own.
 
     Example:
         >>> text = "Mary's U.S. trip_1 हिन्दी"
@@ -543,13 +501,6 @@ def merge_spans(
     With "O" among the labels, adjacent "B-X", "I-X" and equal plain labels make one span, as in
     CoNLL's `conlleval`; "S-", "E-", "L-" and "U-" close it. Without "O" every word is a span.
 
-    Args:
-        text: of the words.
-        words: (start, end) in characters.
-        tags: one label per word.
-        scores: one probability per word.
-        labels: all labels of the head.
-
     Example:
         >>> words, tags = [(0, 2), (3, 6), (7, 11)], ["O", "B-LOC", "I-LOC"]
         >>> merge_spans("in New York", words, tags, [0.9, 0.8, 0.6], ["O"])
@@ -569,10 +520,6 @@ def merge_spans(
 
 def entities(tags: Sequence[str], *, joined: bool = True) -> list[tuple[str, int, int]]:
     """(label, first word, last word) of every span.
-
-    Args:
-        tags: one label per word.
-        joined: False: every word is a span of its own.
 
     Example:
         >>> entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])

@@ -31,12 +31,7 @@ class VerbModel:
 
 
 def one_by_one(rows: Sequence[Any], answer: Callable[[Any], Answer]) -> list[Answer]:
-    """Answer row by row; errors about a part of a row also name the row.
-
-    Args:
-        rows: str, or tuples of them.
-        answer: answers one row.
-    """
+    """Answer row by row; errors about a part of a row also name the row."""
     answers = []
     for i, row in enumerate(rows):
         try:

@@ -93,9 +93,6 @@ def fit_windows(
         stride: slide windows that overlap by this many tokens instead.
         numbers: number of each text in errors; None: its index.
         keep: tokens that truncation keeps of each sentence.
-
-    Raises:
-        InputError: a text is too long without `truncate` or `stride`, or both were given.
     """
     if truncate and stride is not None:
         raise InputError("truncate=True and stride=N exclude each other; choose one")

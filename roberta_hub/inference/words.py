@@ -66,16 +66,7 @@ def aligned_doc(
     words: Sequence[str] | None = None,
     pooling: str = "sum",
 ) -> AlignedDoc:
-    """Return a spaCy Doc of `<s>`, the words, `</s>`, whose `token.vector` is the word's feature.
-
-    Args:
-        extract: the model's `extract_features`, to which `return_all_hiddens` is passed on.
-        tokenizer: of the model.
-        sentence: text.
-        return_all_hiddens: True makes vectors (L+1, C), the states of every layer.
-        words: the caller's words, in order; None: spaCy's English rules.
-        pooling: see `pool`.
-    """
+    """Return a spaCy Doc of `<s>`, words and `</s>`, whose `token.vector` is the word's feature."""
     sentence = text_of("sentence", sentence)
     _check_pooling(pooling)
     if words is not None:
@@ -116,9 +107,6 @@ def pool(features: Tensor, alignment: Sequence[Sequence[int]], pooling: str = "s
         features: of `<s>`, the pieces, `</s>`. Shape: (T, *)
         alignment: for each word its rows of `features`; may be empty, which gives zeros.
         pooling: "sum", "mean", "first" or "max".
-
-    Returns:
-        (len(alignment) + 2, *)
     """
     _check_pooling(pooling)
     shared = torch.zeros(len(features), dtype=features.dtype)

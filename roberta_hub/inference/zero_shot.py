@@ -104,10 +104,6 @@ def _way(
 
     A single label or a head means entailment; so does a hypothesis if the recorded way is
     meaning.
-
-    Raises:
-        InputError: no such way; a head or a hypothesis with "meaning"; or a model without
-            sentence vectors.
     """
     one_of("by", by, (None, *WAYS))
     own_words = hypothesis != HYPOTHESIS
@@ -139,13 +135,7 @@ def _way(
 
 
 def _entailment_head(model: VerbModel, head: str | None) -> str:
-    """Find the head: the named one, else one that judges entailment.
-
-    Raises:
-        UnknownNameError: no such head.
-        InputError: several, or one that does not judge entailment of pairs; or one with
-            several classes and numbers for their names.
-    """
+    """Find the head: the named one, else one that judges entailment."""
     heads = model.heads
     remedy = _NO_NLI_HEAD if model.sentence is None else _NO_NLI_HEAD_BUT_VECTORS
     if any(_is_numbered(heads, own) for own in heads_of(heads.model, "classification")):
@@ -185,11 +175,7 @@ def _entailment_head(model: VerbModel, head: str | None) -> str:
 
 
 def _check_contradiction(heads: Heads, head: str) -> None:
-    """Check that a head says which class is weighed against entailment.
-
-    Raises:
-        InputError: it has more than two classes, and no label says contradiction.
-    """
+    """Check that a head says which class is weighed against entailment."""
     labels = heads.labels(head)
     if len(labels) > 2 and contradiction_index(labels) is None:
         raise InputError(
@@ -298,14 +284,7 @@ def _scores(
 
 
 def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor:
-    """Compute logits of entailment: (n, k, classes) -> (n, k).
-
-    Args:
-        table: the head's logits.
-        classes: of the head.
-        against: subtract the logits of contradiction, of two classes those of the other; for a
-            probability per label.
-    """
+    """Compute logits of entailment: (n, k, classes) -> (n, k)."""
     own, other = entailment_index(classes), contradiction_index(classes)
     assert own is not None  # entailment_head
     entailed = table[..., own]
@@ -323,20 +302,7 @@ def _entailments(
     head: str,
     near: Tensor | None,
 ) -> Tensor:
-    """Compute a head's logits of texts with hypotheses; each is tokenized once.
-
-    Args:
-        runner: of the model.
-        texts: distinct.
-        ids: of the texts.
-        numbers: number of each text in errors.
-        hypotheses: of the labels.
-        head: name of the head.
-        near: indices of the hypotheses of each text, (texts, k); None: all.
-
-    Returns:
-        (texts, k, classes) float32 on the CPU.
-    """
+    """Compute a head's logits of texts with hypotheses; each is tokenized once."""
     with placed(lambda at: Place("labels", at.index)):
         asked = runner.tokenizer.encode_batch(hypotheses)
     layout = runner.tokenizer.layout
@@ -366,11 +332,6 @@ def _cosines(
 
     A text over the limit of sentence vectors but within the model's is read in windows; one over
     the model's is cut or read in windows as the caller says, else refused.
-
-    Returns:
-        Cosines, (texts, labels) float32 on the CPU; and the distance between labels, 1 minus their
-        mean cosine (1 for a single label). Opposites have a small distance ("positive" and
-        "negative" 0.25), and then the nearer one says little.
     """
     settings, runner = model.sentence or SentenceSettings(), model.runner
     runner.fit_windows(ids, texts, numbers)  # for its errors
@@ -399,9 +360,6 @@ def _fill_unasked(logits: Tensor, near: Tensor, count: int) -> Tensor:
         logits: of entailment. Shape: (n, k)
         near: indices of their labels. Shape: (n, k)
         count: number of all labels.
-
-    Returns:
-        (n, count)
     """
     least = logits.amin(-1, keepdim=True).expand(-1, count)
     return least.scatter(-1, near, logits)

@@ -28,10 +28,6 @@ class Bin:
 def reliability_bins(scores: Sequence[float], right: Sequence[bool]) -> tuple[Bin, ...]:
     """Sort answers into ten bins by their probability; bins without an answer are left out.
 
-    Args:
-        scores: probability of each answer.
-        right: whether it is right.
-
     Example:
         >>> reliability_bins([0.95, 0.97, 0.55], [True, False, True])[1].right
         0.5

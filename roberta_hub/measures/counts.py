@@ -79,11 +79,6 @@ def count_labels(
 ) -> Counts:
     """Count what is in both sets of each row, and in one of them alone.
 
-    Args:
-        wanted: labels or labelled spans of each row.
-        given: those that were answered.
-        label: tells the label of such an item.
-
     Example:
         >>> found = count_labels([{"a", "b"}, set()], [{"b", "c"}, set()])
         >>> found.totals(), found.of("b")

@@ -36,11 +36,6 @@ def paired_difference_interval(better: int, worse: int, count: int) -> Interval:
 
     It is the adjusted Wald interval of Bonett and Price (2012), which holds for few rows too.
 
-    Args:
-        better: rows that only the first answers rightly.
-        worse: rows that only the second answers rightly.
-        count: of all rows.
-
     Example:
         >>> [round(bound, 2) for bound in paired_difference_interval(12, 0, 24)]
         [0.24, 0.68]

@@ -28,13 +28,6 @@ def squad_score(
 ) -> tuple[float, float]:
     """Compute (exact match, F1) of an answer, each with the right answer that gives most.
 
-    Args:
-        answered: what the model says; "" is no answer.
-        answers: the right ones; of a question without one, none.
-        unanswerable: True: as SQuAD 2.0's script, which leaves out right answers that have no word,
-            and takes a question that has no other for one without an answer. False: as SQuAD 1.1's,
-            to which F1 of an answer that has no word is 0.
-
     Example:
         >>> squad_score("the cat", ["cat", "a dog"], unanswerable=False)
         (1.0, 1.0)

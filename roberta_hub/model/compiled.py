@@ -207,14 +207,7 @@ def library() -> _Library | None:
 
 
 def usable_levels() -> tuple[Level, ...]:
-    """Levels at which compiled code may run, ascending: those of this CPU, or the pinned one.
-
-    Returns:
-        Empty if there is no compiled code for this CPU.
-
-    Raises:
-        InputError: `$ROBERTA_HUB_ISA` names no level, or one that this CPU lacks.
-    """
+    """Levels at which compiled code may run, ascending: those of this CPU, or the pinned one."""
     there = library()
     able = () if there is None else tuple(there.shapes)
     value = os.environ.get(LEVEL_VARIABLE, "").strip().lower()
@@ -310,14 +303,7 @@ class CompiledLayer(_LaidOut):
 
 
 class CompiledProduct(_LaidOut):
-    """`x @ weight.T + bias`, with the exact GELU if asked; see `products.Matrix`.
-
-    Args:
-        weight: (N, K)
-        bias: (N,)
-        weight_format: storage of the weights.
-        gelu: whether GELU is applied to the result.
-    """
+    """`x @ weight.T + bias`, with the exact GELU if asked; see `products.Matrix`."""
 
     def __init__(
         self, weight: Tensor, bias: Tensor, weight_format: WeightFormat, *, gelu: bool
@@ -351,13 +337,7 @@ class CompiledProduct(_LaidOut):
 
 
 class CompiledRun:
-    """Layers of one width on one packed batch.
-
-    Args:
-        layers: all that will run; they share the space for intermediate results.
-        lengths: tokens of each sequence; together N, at least one.
-        asked: one row of each sequence, if only those are computed; no sequence may be empty.
-    """
+    """Layers of one width on one packed batch."""
 
     def __init__(
         self, layers: Sequence[CompiledLayer], lengths: Sequence[int], asked: Tensor | None
@@ -402,15 +382,6 @@ def add_rows(
     tables: Sequence[tuple[Tensor, Tensor | None]], norm: nn.LayerNorm | None
 ) -> Tensor | None:
     """Sum of rows of tables, normalized: (N, C), float32.
-
-    Args:
-        tables: at most three pairs of a table, (V, C), and row indices, (N,); None: all rows.
-        norm: over the sums.
-
-    Returns:
-        None if torch must compute it or raise the error: no compiled library, a tensor that is
-        not a plain one on a CPU, tables not in float32, sizes that do not fit, or an index out
-        of range.
 
     Example:
         >>> table, rows = torch.eye(3), torch.tensor([2, 0])

@@ -22,11 +22,6 @@ _NUM_STEPS = 1 << 16
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """`F.dropout(x, p, training)`, with the same distribution and torch's generator.
 
-    Args:
-        x: (*)
-        p: probability of a zero.
-        training: False: x as it is.
-
     Example:
         >>> sorted(set(dropout(torch.ones(1000), 0.5).tolist()))
         [0.0, 2.0]
@@ -92,11 +87,7 @@ class FairseqDropout(nn.Module):
 
 
 def probability_of(name: str) -> property:
-    """Make the attribute that reads and sets the probability of a module's `FairseqDropout`.
-
-    Args:
-        name: of that submodule.
-    """
+    """Make the attribute that reads and sets the probability of a module's `FairseqDropout`."""
 
     def read(owner: nn.Module) -> float:
         drop = getattr(owner, name)

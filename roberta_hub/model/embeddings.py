@@ -121,10 +121,6 @@ def embed_compiled(
         tokens: ids, (N,), or their embeddings, (N, C).
         positions: rows of the position table. Shape: (N,)
         segments: rows of the segment table, where there is one; None: all 0. Shape: (N,)
-
-    Returns:
-        None if `embed` must be used: no compiled library, weights not float32 on a CPU, a
-        projection, or a module that is not torch's own.
     """
     there = [module for module in modules if module is not None]
     if modules.embed_projection is not None or modules.quant_noise is not None or has_hooks(there):

@@ -115,12 +115,6 @@ class TransformerEncoder(nn.Module):
             src_lengths: accepted for fairseq's trainer, not needed.
             return_all_hiddens: also the embedding output and every layer's.
             token_embeddings: used instead of the embedding lookup. Shape: (B, T, C)
-
-        Returns:
-            `encoder_out` [(T, B, C)], `encoder_padding_mask` [(B, T)], `encoder_embedding` the
-            tokens' [(B, T, C)], `encoder_states` L+1 times (T, B, C), `fc_results` None for each
-            layer, `src_tokens` [], `src_lengths` [(B, 1)]. States are zeros at padding (fairseq
-            leaves what its layers compute there, and so do we under `as_fairseq`).
         """
         rows, hiddens, batch = self.encode(src_tokens, return_all_hiddens, token_embeddings)
         return {
@@ -165,13 +159,6 @@ class TransformerEncoder(nn.Module):
             return_all_hiddens: also the embedding output and every layer's.
             token_embeddings: used instead of the embedding lookup. Shape: (B, T, C)
             padding: whether anybody reads the states at padding.
-
-        Returns:
-            Features (N, C); if asked the L+1 hidden states (N, C), else none; the batch, which lays
-            them out as (B, T, C).
-
-        Raises:
-            InputError: invalid ids, or torch.export of a model in train mode.
         """
         tokens = check_tokens(
             src_tokens, vocab_size=self.vocab_size, max_positions=self.max_source_positions
@@ -273,9 +260,6 @@ class TransformerEncoder(nn.Module):
 
         Args:
             ids: of one sequence, without padding. Shape: (T,)
-
-        Returns:
-            (L, H, T, T); [..., t, u] is the weight of token u for token t; sums to 1 over u.
         """
         kept: list[Tensor] = []
         batch = pack_sequences([ids], padding_idx=self.padding_idx, device=self.version.device)

@@ -10,13 +10,6 @@ from roberta_hub.errors import InputError
 def check_weights(model: nn.Module, name: str = "the model") -> None:
     """Refuse a model with NaN among its weights: it would be measured as one that knows nothing.
 
-    Args:
-        model: any module.
-        name: what the error calls it.
-
-    Raises:
-        InputError: a weight that is not finite; the message names it.
-
     Example:
         >>> check_weights(nn.Linear(2, 2))
     """

@@ -50,11 +50,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def check_threads() -> None:
-    """Warn, once, of the one thread of a forked child; refuse more, which would hang.
-
-    Raises:
-        InputError: `torch.set_num_threads` was called in the child.
-    """
+    """Warn, once, of the one thread of a forked child; refuse more, which would hang."""
     if not _process.forked:
         return
     if (threads := torch.get_num_threads()) > 1:

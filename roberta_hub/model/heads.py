@@ -60,16 +60,7 @@ class LMHead(nn.Module):
         masked_tokens: Tensor | None = None,
         projection: Tensor | None = None,
     ) -> Tensor:
-        """Logits over the vocabulary.
-
-        Args:
-            features: (*, C)
-            masked_tokens: bool mask over `*`; only these rows are projected.
-            projection: of a factorized embedding (C, E), whose output matrix is (V, E).
-
-        Returns:
-            (*, V), or (M, V) for M masked tokens.
-        """
+        """Logits over the vocabulary."""
         if masked_tokens is not None:
             features = features[masked_tokens]
         prepared = self.prepared  # read once: another thread may be in `optimize`

@@ -193,14 +193,6 @@ def compiled_rows(weight_format: str, there: frozenset[str], level: str | None) 
     With the pin "compiled", always if supported; float16 weights still run in float32 for more rows
     than in the table.
 
-    Args:
-        weight_format: "float32", "float16", "int8" or "bfloat16".
-        there: formats that the compiled code supports here; empty if it was not built.
-        level: level at which it runs, one of `compiled.LEVELS`; None if there is none.
-
-    Raises:
-        InputError: the pin is "compiled", and there is no compiled code.
-
     Example:
         >>> compiled_rows("int8", frozenset(), None)
         0
@@ -226,13 +218,6 @@ def compiled_rows(weight_format: str, there: frozenset[str], level: str | None) 
 
 def float32_kernel(machine: CPU, there: frozenset[str]) -> Kernel:
     """Kernel of float32 products: the plain one unless another is known to be faster.
-
-    Args:
-        machine: the CPU.
-        there: those of "onednn" and "mkl" that this torch was built with.
-
-    Raises:
-        InputError: the pin names no kernel, or one that this torch lacks.
 
     Example:
         >>> zen4 = CPU("AuthenticAMD", frozenset({"avx2", "avx512f"}))

@@ -34,28 +34,13 @@ def kind_of_head(model: nn.Module, head: str) -> HeadType | None:
 
 
 def list_heads(model: nn.Module, kind: HeadType = "classification") -> str:
-    """List all heads for a message: "mnli, ner (token), squad (span)", or "none".
-
-    Args:
-        model: ours or fairseq's.
-        kind: of the heads that are listed first, and without their kind.
-    """
+    """List all heads for a message: "mnli, ner (token), squad (span)", or "none"."""
     others = [f"{name} ({k})" for k in VERBS if k != kind for name in heads_of(model, k)]
     return ", ".join([*heads_of(model, kind), *others]) or "none"
 
 
 def known_head(model: nn.Module, head: object, kind: HeadType = "classification") -> nn.Module:
-    """Return the head of one kind that has a name.
-
-    Args:
-        model: ours or fairseq's.
-        head: the name.
-        kind: that the head must be of.
-
-    Raises:
-        InputTypeError: the name is no str.
-        UnknownNameError: no head of this kind has it; the message lists those there are.
-    """
+    """Return the head of one kind that has a name."""
     heads = heads_of(model, kind)
     if not isinstance(head, str) or head not in heads:
         raise unknown_head(model, head, kind)
@@ -71,13 +56,6 @@ def whole_heads(model: nn.Module, known: Mapping[str, Head]) -> dict[str, Head]:
     """Return the record of each head that a model has: what its module says, and what is known.
 
     Facts that heads of its type do not have are left out.
-
-    Args:
-        model: ours or fairseq's.
-        known: facts by head; those of heads that the model lacks are left out.
-
-    Raises:
-        InputError: a fact that cannot be.
     """
     types = {name: kind for kind in VERBS for name in heads_of(model, kind)}
     return {
@@ -98,14 +76,7 @@ def _whole(module: nn.Module, known: Head, name: str, kind: HeadType) -> Head:
 def unknown_head(
     model: nn.Module, head: object, kind: HeadType | None, more: tuple[str, ...] = ()
 ) -> InputTypeError | UnknownNameError:
-    """Make the error for a head that there is not.
-
-    Args:
-        model: ours or fairseq's.
-        head: what was passed as its name.
-        kind: that was asked for; None: any.
-        more: names that would do too.
-    """
+    """Make the error for a head that there is not."""
     able = [n for k in VERBS if kind in (None, k) for n in heads_of(model, k)] + [*more]
     if not isinstance(head, str):
         labels = "; labels in words are zero_shot's: zero_shot(texts, labels)"

@@ -59,14 +59,6 @@ def prepare_matrix(
 ) -> Matrix:
     """Prepare `activation(x @ weight.T + bias)`.
 
-    Args:
-        weight: (N, K), of any floating dtype.
-        bias: (N,)
-        dtype: None for float32, which a CPU also uses for half-precision weights and for dtypes
-            it does not support.
-        activation: applied to the result; the exact GELU is fused if possible.
-        few: whether to prepare a second form for few rows.
-
     Example:
         >>> weight, x = torch.randn(5, 8), torch.randn(3, 8)
         >>> torch.allclose(prepare_matrix(weight, None, None)(x), x @ weight.T, atol=1e-5)

@@ -21,11 +21,6 @@ def add_rows(model: Roberta, start: int, end: int) -> None:
     others. Rows that the table had beyond the vocabulary are replaced. The parameters are new
     ones: an optimizer knows the old.
 
-    Args:
-        model: is changed.
-        start: the first new id; there is at least one below.
-        end: the number of ids afterwards.
-
     Example:
         >>> from roberta_hub.config import RobertaConfig
         >>> sizes = dict(vocab_size=50, embed_dim=8, ffn_dim=16, num_layers=1, num_heads=2)

@@ -130,9 +130,6 @@ def pack(tokens: Tensor, *, padding_idx: int) -> PackedBatch:
     Args:
         tokens: ids, padded anywhere with `padding_idx`. Shape: (B, T)
         padding_idx: the id of `<pad>`.
-
-    Returns:
-        The packed batch, on the tokens' device.
     """
     batch, length = tokens.shape
     real = tokens.ne(padding_idx)
@@ -181,10 +178,6 @@ def check_tokens(tokens: object, *, vocab_size: int, max_positions: int) -> Tens
     Ids on the CPU are range-checked, before a GPU could fail on them. For tensors
     already on another device the check would cost a synchronization, and a graph that torch.compile
     or torch.export traces cannot hold it: there it is left out.
-
-    Raises:
-        InputTypeError: not integers.
-        InputError: not 1-D or 2-D, empty sequences, longer than the model, or ids out of range.
     """
     tokens = as_ids(tokens)
     if tokens.dim() not in (1, 2):

@@ -20,14 +20,6 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def as_device(device: object) -> torch.device | None:
     """Return the device that was asked for, which this machine has.
 
-    Args:
-        device: as torch names them; "auto" for CUDA where there is some, else the CPU; None leaves
-            the model on the CPU.
-
-    Raises:
-        InputError: no such device, or none that this torch can use.
-        InputTypeError: neither a name nor a `torch.device`.
-
     Example:
         >>> as_device("cpu"), as_device(None)
         (device(type='cpu'), None)
@@ -59,19 +51,7 @@ def as_device(device: object) -> torch.device | None:
 def moved(
     move: Callable[..., Module], *args: Any, device: Any, dtype: Any, non_blocking: Any
 ) -> Module:
-    """Move a module, with its device and dtype checked.
-
-    Args:
-        move: its own `torch.nn.Module.to`.
-        args: a device, a dtype or both, or a tensor that has them.
-        device: as in `as_device`.
-        dtype: as in `as_dtype`.
-        non_blocking: copy from pinned memory while Python goes on.
-
-    Raises:
-        InputError: no such device, or none that this torch can use; no such dtype.
-        InputTypeError: neither a device nor a dtype.
-    """
+    """Move a module, with its device and dtype checked."""
     if args and not isinstance(args[0], (Tensor, torch.dtype)):
         args = (as_device(args[0]), *args[1:])
     named = {"device": as_device(device), "dtype": as_dtype(dtype)}
@@ -117,9 +97,6 @@ def _lacking(device: torch.device) -> tuple[str, Remedy] | None:
 
 def as_dtype(dtype: object) -> torch.dtype | None:
     """Return the dtype of weights that was asked for; None: the file's, widened to float32.
-
-    Raises:
-        InputError: not a floating-point dtype that weights have.
 
     Example:
         >>> as_dtype("bfloat16")

@@ -30,13 +30,7 @@ class Prepared(Generic[Form]):
         make: Callable[[Any, Dtype | None], Form | None],
         dtype: Dtype | None,
     ) -> None:
-        """Store how to build the form; `form` builds it on first use.
-
-        Args:
-            owner: the module.
-            make: builds the form from the module and `dtype`; None if a part cannot be prepared.
-            dtype: see `matrices.prepare_matrix`.
-        """
+        """Store how to build the form; `form` builds it on first use."""
         self.owner, self.make, self.dtype = owner, make, dtype
         self._made: tuple[Form | None, _Snapshot] | None = None
         self._making = threading.RLock()

@@ -499,19 +499,7 @@ def add_classification_head(
     pooling: HeadPooling = "cls",
     normalize: bool = False,
 ) -> None:
-    """Add a head to a model, ours or fairseq's, whose heads read `<s>` alone.
-
-    Args:
-        model: ours or fairseq's.
-        name: of the head.
-        num_classes: outputs.
-        inner_dim: width of the dense layer; None: the model's.
-        pooling: what the head reads.
-        normalize: whether what it reads gets length 1.
-
-    Raises:
-        InputTypeError: another pooling than "cls", or `normalize`, for fairseq's model.
-    """
+    """Add a head to a model, ours or fairseq's, whose heads read `<s>` alone."""
     if pooling == "cls" and not normalize:
         model.register_classification_head(name, num_classes, inner_dim)  # type: ignore[operator]
     else:
@@ -523,15 +511,7 @@ def add_classification_head(
 
 
 def require_roberta(model: object, what: str) -> Roberta:
-    """Check that a model is a `Roberta`, and return it.
-
-    Args:
-        model: any that a hub interface may wrap.
-        what: subject and verb of the error: "save writes".
-
-    Raises:
-        InputTypeError: a model of another package; the message names the remedy.
-    """
+    """Check that a model is a `Roberta`, and return it."""
     if not isinstance(model, Roberta):
         raise InputTypeError(
             f"{what} roberta_hub models, this is a "

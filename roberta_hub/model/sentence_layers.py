@@ -76,9 +76,6 @@ def make_layers(
         shapes: of their weights, by name in a state dict: "sentence_layers.0.linear.weight".
         width: of the pooled vectors.
 
-    Raises:
-        InputError: a matrix is missing, or does not fit the vectors before it.
-
     Example:
         >>> dense = SentenceLayer(kind="dense", activation="tanh")
         >>> make_layers([dense], {"sentence_layers.0.linear.weight": (4, 8)}, 8)[0].linear
@@ -104,15 +101,7 @@ def make_layers(
 
 
 def layers_of(model: nn.Module, specs: Sequence[SentenceLayer]) -> Sequence[nn.Module]:
-    """Return a model's layers over sentence vectors, which must be those of its settings.
-
-    Args:
-        model: ours or fairseq's.
-        specs: of its settings.
-
-    Raises:
-        InputError: the model has others, or none.
-    """
+    """Return a model's layers over sentence vectors, which must be those of its settings."""
     if not specs:
         return ()
     found = getattr(model, "sentence_layers", None)
@@ -128,27 +117,13 @@ def layers_of(model: nn.Module, specs: Sequence[SentenceLayer]) -> Sequence[nn.M
 
 
 def width_after(layers: Sequence[nn.Module], width: int) -> int:
-    """Width of vectors that went through layers.
-
-    Args:
-        layers: of `layers_of`.
-        width: of the pooled vectors.
-    """
+    """Width of vectors that went through layers."""
     dense = [layer for layer in layers if isinstance(layer, DenseLayer)]
     return dense[-1].linear.out_features if dense else width
 
 
 def through_layers(model: nn.Module, specs: Sequence[SentenceLayer], vectors: Tensor) -> Tensor:
-    """Run pooled vectors through a model's layers: (n, C) -> (n, D).
-
-    Args:
-        model: ours or fairseq's.
-        specs: of its settings.
-        vectors: of texts.
-
-    Raises:
-        InputError: the model has other layers.
-    """
+    """Run pooled vectors through a model's layers: (n, C) -> (n, D)."""
     for layer in layers_of(model, specs):
         vectors = layer(vectors)
     return vectors

@@ -61,9 +61,6 @@ SPEED_TABLE = (
 def measured_speeds(there: frozenset[str]) -> Speeds:
     """Measured speeds of a CPU with these instruction sets.
 
-    Args:
-        there: sets that oneDNN may use; see `kernels.usable_features`.
-
     Example:
         >>> zen4 = frozenset({"avx2", "avx512f", "avx512_vnni", "avx512_bf16"})
         >>> measured_speeds(zen4).times

@@ -14,14 +14,7 @@ from roberta_hub.rows.values import Fault, is_missing, is_utf8
 
 
 def import_arrow(what: str) -> Any:
-    """Import pyarrow with its Parquet.
-
-    Args:
-        what: needs it, for the error.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Import pyarrow with its Parquet."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -50,11 +43,7 @@ def plain_schema(schema: Any) -> Any:
 
 
 def saved_class_names(schema: Any) -> dict[str, Sequence[str]]:
-    """Read the names of classes that `datasets` writes into a Parquet file; {}: another wrote it.
-
-    Args:
-        schema: of the file.
-    """
+    """Read the names of classes that `datasets` writes into a Parquet file; {}: there are none."""
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"][
             "features"
@@ -71,22 +60,7 @@ def saved_class_names(schema: Any) -> dict[str, Sequence[str]]:
 def parquet_tables(
     file: Any, name: object, names: Sequence[str], start: int, stop: int, size: int
 ) -> Iterator[Any]:
-    """Read rows of a Parquet file, a few at a time.
-
-    Args:
-        file: pyarrow's ParquetFile.
-        name: of the file, for errors.
-        names: of the columns.
-        start: the first row, from 0.
-        stop: one past the last.
-        size: rows of a table; the last has what is left.
-
-    Yields:
-        pyarrow Tables with the columns as `plain_schema` has them.
-
-    Raises:
-        InputError: rows that are larger than any row may be.
-    """
+    """Read rows of a Parquet file, a few at a time."""
     import pyarrow as pa
 
     groups: list[int] = []
@@ -129,11 +103,7 @@ def _check_size(group: Any, name: object, names: Sequence[str], first: int) -> N
 
 
 def column_values(column: Any) -> list[Any]:
-    """Return a column as Python's own values; as bytes what is not UTF-8.
-
-    Args:
-        column: of an Arrow table.
-    """
+    """Return a column as Python's own values; as bytes what is not UTF-8."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:  # Parquet's readers believe what a file says
@@ -146,11 +116,7 @@ def column_values(column: Any) -> list[Any]:
 
 
 def json_schema(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Infer a type for each key: an Arrow type that all values have, else JSON as a string.
-
-    Args:
-        rows: the first objects of a JSONL file.
-    """
+    """Infer a type for each key: an Arrow type that all values have, else JSON as a string."""
     import pyarrow as pa
 
     names = dict.fromkeys(name for row in rows for name in row if is_utf8(name))
@@ -167,13 +133,7 @@ def json_schema(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def column_value(value: Any, kind: str, name: str) -> Any:
-    """Return a value in the type of its column, or a Fault.
-
-    Args:
-        value: JSON's.
-        kind: of `json_schema`.
-        name: of the column, for what is wrong.
-    """
+    """Return a value in the type of its column, or a Fault."""
     if value is None or (kind == "string" and is_missing(value)):
         return None
     if kind == "string":

@@ -65,17 +65,7 @@ PROSE_ROWS = 100
 def text_columns(
     names: Sequence[Any], wanted: tuple[str, ...], what: str = "the table"
 ) -> tuple[Any, ...]:
-    """Tell which columns hold the texts of a verb: the named ones, `text`, or the only one.
-
-    Args:
-        names: of the table's columns.
-        wanted: names that the caller gave; none: it gave none.
-        what: an error calls the table.
-
-    Raises:
-        UnknownNameError: no such column; the message lists all.
-        InputError: none was named, and several could be meant.
-    """
+    """Tell which columns hold the texts of a verb: the named ones, `text`, or the only one."""
     listed = ", ".join(map(str, names)) or "none"
     for name in wanted:
         if name not in names:
@@ -94,13 +84,6 @@ def text_columns(
 
 def find_text_column(table: Table, without: Sequence[str] = ()) -> str:
     """Find the column of single texts: `text`, the only one, one known by name or by its prose.
-
-    Args:
-        table: any.
-        without: names of columns that hold something else.
-
-    Raises:
-        InputError: no column can be it, or several, as in a table of pairs.
 
     Example:
         >>> rows = [{"id": "a1", "plot": "A dog runs off.", "made": "in 1950"}]
@@ -127,16 +110,7 @@ def find_text_column(table: Table, without: Sequence[str] = ()) -> str:
 
 
 def check_clash(names: Sequence[str], answers: Sequence[str], remedy: Remedy) -> None:
-    """Refuse answers whose column would take the name of another.
-
-    Args:
-        names: of the table's columns.
-        answers: names of the columns with answers.
-        remedy: what the message advises.
-
-    Raises:
-        InputError: a name comes twice.
-    """
+    """Refuse answers whose column would take the name of another."""
     if twice := [name for name in answers if name in names]:
         raise InputError(
             f"the table has a column {short_repr(twice[0])} already, and the answers would too",
@@ -155,18 +129,6 @@ def find_columns(
     In this order: the column that the caller names, the one with a name of `PAIR_COLUMNS`,
     `TEXT_COLUMNS` or `LABEL_COLUMNS`, the only candidate. Columns of prose (most values have
     several words) are candidates for texts, all others for labels. Two columns of prose are pairs.
-
-    Args:
-        table: with a header.
-        text: a name, or two; None: not said.
-        label: a name, or names of columns that are a label each; None: not said.
-
-    Returns:
-        (names of the texts' columns, names of the labels').
-
-    Raises:
-        UnknownNameError: a named column that is not there.
-        InputError: no column can be it, or several; the message lists all, with two rows.
 
     Example:
         >>> rows = [{"review": "A fine film.", "Stars": "5"}]
@@ -241,12 +203,7 @@ def _known_texts(table: Table, labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_texts(table: Table, without: Sequence[str]) -> tuple[str, ...]:
-    """Find the column of texts, or the two with the names of a pair, of a table without labels.
-
-    Args:
-        table: with a header.
-        without: names of columns that hold something else.
-    """
+    """Find the column of texts, or the two with the names of a pair, of a table without labels."""
     pair = _pair([column for column in table.columns if column not in without])
     return pair or (find_text_column(table, without),)
 
@@ -325,12 +282,6 @@ def table_line(text: str) -> tuple[str, str] | None:
 
     A header has several short names, of which one is known for texts, labels or keys.
 
-    Args:
-        text: of the line.
-
-    Returns:
-        (the format, the column that likely holds the texts); None: it looks like a text.
-
     Example:
         >>> table_line("review_id,review"), table_line("Well, text me, please.")
         (('csv', 'review'), None)
@@ -361,12 +312,7 @@ def _likely_text(names: Sequence[str]) -> str:
 
 
 def flag_columns(table: Table, names: Sequence[str]) -> list[str]:
-    """Tell which columns hold 0 and 1, or other words for yes and no, and nothing else.
-
-    Args:
-        table: whose first rows are read.
-        names: of the columns to look at.
-    """
+    """Tell which columns hold 0 and 1, or other words for yes and no, and nothing else."""
     held: dict[str, set[bool | None]] = {name: set() for name in names}
     for row in islice(table.rows(), KEPT_ROWS):
         for name in names:

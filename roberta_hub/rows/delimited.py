@@ -41,14 +41,6 @@ def csv_header(lines: Iterable[Line], name: object, named: bool = True) -> Heade
 
     The separator is the comma; where the first line has none, the semicolon or the tab; or what a
     line "sep=;" in front says.
-
-    Args:
-        lines: of the file, from the first on.
-        name: of the file, for errors.
-        named: whether the first row names the columns; else they are called "1", "2", ....
-
-    Raises:
-        InputError: a header that cannot be read, or a name that comes twice.
     """
     lines = iter(lines)
     first = next(lines, b"")
@@ -114,14 +106,6 @@ def tsv_header(read: Callable[[], Iterable[Line]], name: object, named: bool = T
 
     They are not where every field in the first 1,000 lines that holds one is written as in a CSV,
     and one of them has a doubled quote inside, or the whole header is quoted.
-
-    Args:
-        read: reads the file's lines from the start.
-        name: of the file, for errors.
-        named: see `csv_header`.
-
-    Raises:
-        InputError: see `csv_header`.
     """
     first = enumerate(islice(read(), QUOTE_LINES), 1)
     quoted = _is_quoted(
@@ -200,13 +184,7 @@ def _is_quoted(texts: Iterable[str]) -> bool:
 def delimited_rows(
     lines: Iterable[Line], header: Header, first: int
 ) -> Iterator[tuple[int, RowValues]]:
-    """Read rows, each with its first line's number; goes on after a faulty row.
-
-    Args:
-        lines: of the file, after the header.
-        header: of the file.
-        first: number of the first of these lines.
-    """
+    """Read rows, each with its first line's number; goes on after a faulty row."""
     records = _records(lines, header.separator, first) if header.quoted else _fields(lines, first)
     for number, cells in records:
         if cells == [""] and not header.quoted and len(header.columns) > 1:
@@ -326,13 +304,6 @@ def row_ends(data: bytes, separator: str | None) -> tuple[list[int], bool]:
 
     It sees rows as Python's `csv` does, which goes on with the line after a bad one. A quote
     counts where a field begins: one in the midst of text is text.
-
-    Args:
-        data: bytes.
-        separator: of a CSV's fields, whose quotes may hold newlines; None: there are no quotes.
-
-    Returns:
-        (one past each newline that ends a row, whether the rest is inside of quotes).
 
     Example:
         >>> row_ends(b'a,"b\nc"\nd', ",")

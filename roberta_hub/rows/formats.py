@@ -43,10 +43,6 @@ class RowFormat:
     def text(self, value: object, column: object) -> str | Fault:
         """Read a value as a text; `Missing`: it is none.
 
-        Args:
-            value: of a cell.
-            column: its name, for what is wrong with it.
-
         Example:
             >>> CSV.text("NaN", "text"), JSONL.text("", "text")
             ('NaN', '')
@@ -66,10 +62,6 @@ class RowFormat:
 
     def texts(self, values: Sequence[Any], names: Sequence[object]) -> RowTexts:
         """Read the values of a row as its texts; the first fault, if one is at fault.
-
-        Args:
-            values: one, or those of a pair.
-            names: of their columns.
 
         Example:
             >>> CSV.texts(["Goal!", "Dull."], ["a", "b"]), CSV.texts(["Goal!", ""], ["a", "b"])
@@ -92,10 +84,6 @@ class RowFormat:
     def texts_of(self, values: Mapping[str, Any], names: Sequence[str]) -> RowTexts:
         """Read the texts of a row by the names of its columns.
 
-        Args:
-            values: of the row; writers of JSONL leave the keys of nulls out.
-            names: one, or those of a pair.
-
         Example:
             >>> JSONL.texts_of({"id": 7}, ["text"]).why
             "no column 'text'; there are id"
@@ -108,12 +96,7 @@ class RowFormat:
         return self.texts([values[name] for name in names], names)
 
     def texts_in(self, columns: Sequence[Sequence[Any]], names: Sequence[object]) -> list[RowTexts]:
-        """Put the values of columns together to the texts of each row.
-
-        Args:
-            columns: values of one length.
-            names: of the columns.
-        """
+        """Put the values of columns together to the texts of each row."""
         if self.has_null and len(columns) == 1 and set(map(type, columns[0])) <= {str}:
             return list(columns[0])
         return [self.texts(values, names) for values in zip(*columns, strict=True)]

@@ -24,14 +24,7 @@ FrameKind = Literal["dict", "arrow", "polars", "pandas", "lazy", "other"]
 
 
 def pandas_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a data frame of pandas with a row for each of some records.
-
-    Args:
-        rows: values by column.
-
-    Raises:
-        MissingExtraError: pandas is not installed.
-    """
+    """Return a data frame of pandas with a row for each of some records."""
     try:
         import pandas
     except ImportError:
@@ -43,15 +36,7 @@ def pandas_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def list_of(value: Any, name: str) -> list[Any]:
-    """Return the items of any container, whatever they are, as a new list.
-
-    Args:
-        value: what a caller passed.
-        name: of the argument, in an error.
-
-    Raises:
-        InputTypeError: no container, or one that iterates over something else than its items.
-    """
+    """Return the items of any container, whatever they are, as a new list."""
     if type(value) is list:
         return value.copy()
     _refuse_tables(value, name)
@@ -74,12 +59,7 @@ def list_of(value: Any, name: str) -> list[Any]:
 
 
 def warn_if_exhausted(value: object, name: str) -> None:
-    """Warn of an iterator that yields nothing: most often it was read before.
-
-    Args:
-        value: the iterator.
-        name: of the argument, in the warning.
-    """
+    """Warn of an iterator that yields nothing: most often it was read before."""
     advise(
         f"{name} is a {kind_of(value)} that yields nothing; if it was read before, it is used up: "
         "create it again, or pass a list"
@@ -175,13 +155,6 @@ def frame_kind(value: object) -> FrameKind | None:
 def column_names(frame: Any, name: str = "the table") -> list[Any] | None:
     """Return the names of a frame's columns; None: it is no frame.
 
-    Args:
-        frame: what a caller passed.
-        name: what an error calls it.
-
-    Raises:
-        InputTypeError: it has no rows yet.
-
     Example:
         >>> column_names({"text": ["Goal!"], "id": [1]})
         ['text', 'id']
@@ -210,16 +183,7 @@ def class_names(frame: Any) -> dict[str, Sequence[str]]:
 
 
 def column_of(frame: Any, column: Any, name: str = "the table") -> list[Any]:
-    """Return a column of a frame as Python's own values.
-
-    Args:
-        frame: see `frame_kind`.
-        column: one of its names.
-        name: what an error calls the frame.
-
-    Raises:
-        InputTypeError: it is no column.
-    """
+    """Return a column of a frame as Python's own values."""
     values = frame[column]
     if isinstance(values, str):
         raise InputTypeError(f"{name}[{short_repr(column)}] is one str, not a column of texts")
@@ -232,12 +196,7 @@ def is_stream(table: object) -> bool:
 
 
 def append_columns(frame: Any, answers: Any) -> Any:
-    """Return a frame of the same kind with columns appended.
-
-    Args:
-        frame: of Arrow, pandas or polars, or a dict of columns.
-        answers: a pyarrow Table with as many rows.
-    """
+    """Return a frame of the same kind with columns appended."""
     kind = frame_kind(frame)
     if kind == "dict":
         lists = all(isinstance(column, list) for column in frame.values())

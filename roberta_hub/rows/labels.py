@@ -33,13 +33,6 @@ LABEL_SEPARATORS = (",", ";", "|")
 def label_of(value: Any, where: str) -> str:
     """Read a label as text, without white space around it.
 
-    Args:
-        value: a cell's text, number or truth value; JSON and Parquet have all three.
-        where: file and line of the value, for messages.
-
-    Raises:
-        InputError: no label: missing, NaN, an object, or text that cannot be shown.
-
     Example:
         >>> label_of(" good ", "x.tsv:2"), label_of(True, "x.jsonl:1"), label_of(1.0, "x.jsonl:2")
         ('good', 'true', '1.0')
@@ -67,11 +60,6 @@ def label_of(value: Any, where: str) -> str:
 def class_of(value: Any, where: str, known: Collection[str] = ()) -> str:
     """Read one label as `fit` names it: a whole float, as pandas has next to NaN, as an integer.
 
-    Args:
-        value: of a cell.
-        where: file and line of the value, for messages.
-        known: labels that a head has; `train` names classes as the file has them: "1.0".
-
     Example:
         >>> class_of(1.0, "x.jsonl:1"), class_of(1.0, "x.jsonl:1", ["0.0", "1.0"])
         ('1', '1.0')
@@ -96,11 +84,6 @@ def separator_of(value: object) -> str | None:
 
 def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
     """Return the list or the dict that a cell of text holds; any other value as it is.
-
-    Args:
-        value: of the cell.
-        separator: between the labels of a text; None: a text is one label.
-        texts: whether a text that looks like a list is one.
 
     Example:
         >>> parse_cell("a; b;", ";", False), parse_cell("['a']", None, True)
@@ -131,16 +114,6 @@ def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
 
 def labels_in(value: Any, row: Row, label: str, known: Collection[str] = ()) -> tuple[str, ...]:
     """Read the labels of a text, each once and sorted.
-
-    Args:
-        value: a list of labels; a dict of labels with truth values or numbers, of which 0.5 and
-            more is a yes; or one label.
-        row: of the value, for messages.
-        label: column of the value.
-        known: see `class_of`.
-
-    Raises:
-        InputError: one of them is no label, or a dict's value no number.
 
     Example:
         >>> row = Row({}, 1, "x.jsonl:1")
@@ -195,10 +168,6 @@ def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
 
 def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
     """Read how likely each class is; the numbers are divided by their sum, which is 1 but for dust.
-
-    Args:
-        value: numbers between blanks; JSON and Parquet also have lists.
-        where: file and line of the value, for messages.
 
     Example:
         >>> probabilities_of("0.25 0.75", "x.tsv:2"), probabilities_of([0, 1], "x.jsonl:1")

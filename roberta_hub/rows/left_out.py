@@ -46,11 +46,7 @@ class LeftOut:
     """
 
     def __init__(self, *, blank: bool = False) -> None:
-        """Begin a table.
-
-        Args:
-            blank: whether a text of white space is none.
-        """
+        """Begin a table."""
         self.rows = 0
         """Whose texts were read."""
         self.reasons: dict[str, Count] = {}
@@ -80,11 +76,7 @@ class LeftOut:
     def text(
         self, row: Row, columns: Sequence[str], remedy: Remedy | None = None
     ) -> str | tuple[str, ...] | None:
-        """Read the text of a row, or its pair; None: it is missing, which is counted.
-
-        Raises:
-            InputError: something else than a text.
-        """
+        """Read the text of a row, or its pair; None: it is missing, which is counted."""
         texts = row.texts_of(columns)
         there = self.has(texts, row.where)
         if isinstance(texts, Fault):

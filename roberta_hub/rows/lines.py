@@ -48,13 +48,7 @@ Line: TypeAlias = "bytes | Fault"
 
 
 def blocks(read: Callable[[int], bytes], size: int, left: int = sys.maxsize) -> Iterator[bytes]:
-    """Read blocks up to the end.
-
-    Args:
-        read: of an open file; for a pipe `read1`, which waits for no more than there is.
-        size: bytes of a block.
-        left: bytes after which it ends.
-    """
+    """Read blocks up to the end."""
     while left > 0 and (block := read(min(size, left))):
         left -= len(block)
         yield block
@@ -62,13 +56,6 @@ def blocks(read: Callable[[int], bytes], size: int, left: int = sys.maxsize) -> 
 
 def split_lines(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
     r"""Cut blocks into lines, in memory for one line and one block.
-
-    Args:
-        blocks: of bytes, one after the other.
-
-    Yields:
-        For each block the lines that end in it; at last what has no end. A line of more than
-        `MAX_ROW_BYTES` with its end is `Unreadable`, and its rest is skipped.
 
     Example:
         >>> list(split_lines([b"a\nb", b"c\n", b"d"]))
@@ -103,27 +90,14 @@ FileState: TypeAlias = tuple[int, int, int, int]
 
 
 def file_state(file: int | Path) -> FileState:
-    """State of a file.
-
-    Args:
-        file: its path, or the number of the open one.
-    """
+    """State of a file."""
     about = os.stat(file)
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 @contextmanager
 def unchanged(path: Path, file: int | Path, begun: FileState | None = None) -> Iterator[None]:
-    """Refuse a file that changes while the block reads it: its rows would be of two versions.
-
-    Args:
-        path: what errors call it.
-        file: see `file_state`.
-        begun: its state at an earlier reading, which this one goes with; None: there was none.
-
-    Raises:
-        InputError: it has changed.
-    """
+    """Refuse a file that changes while the block reads it: its rows would be of two versions."""
     before = file_state(file)
     if begun is None or begun == before:
         yield
@@ -133,15 +107,7 @@ def unchanged(path: Path, file: int | Path, begun: FileState | None = None) -> I
 
 
 def raw_lines(path: Path, begun: FileState | None = None) -> Iterator[Line]:
-    """Read the lines of a file, which is unpacked where its name ends with `.gz` or `.xz`.
-
-    Args:
-        path: a file.
-        begun: see `unchanged`.
-
-    Raises:
-        InputError: no such file, one that cannot be read, or that changes meanwhile.
-    """
+    """Read the lines of a file, which is unpacked where its name ends with `.gz` or `.xz`."""
     check_file(path)
     try:
         with _open(path) as file, unchanged(path, file.fileno(), begun):
@@ -157,12 +123,7 @@ class LineStream:
     """Lines of a pipe, one by one as they arrive."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        """Read nothing yet.
-
-        Args:
-            file: with `read1`, which waits for no more than there is.
-            name: what errors call it.
-        """
+        """Read nothing yet."""
         self._blocks = split_lines(blocks(file.read1, PIPE_BYTES))  # type: ignore[attr-defined]
         self._ready: deque[Line] = deque()
         self._name = name
@@ -192,11 +153,7 @@ class LineStream:
 
 
 def unpacked(file: BinaryIO) -> BinaryIO:
-    """Unpack gzip and xz, which a pipe shows by its first bytes.
-
-    Args:
-        file: open at its begin; one of something else is read as it is.
-    """
+    """Unpack gzip and xz, which a pipe shows by its first bytes."""
     pipe: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
     begin = pipe.peek(len(XZ_MAGIC))
     if begin.startswith(GZIP_MAGIC):
@@ -208,27 +165,13 @@ def unpacked(file: BinaryIO) -> BinaryIO:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Read a UTF-8 file as (number from 1, line without its end); only "\n" ends a line.
-
-    Args:
-        path: a file; see `raw_lines`.
-
-    Raises:
-        InputError: no such file, not UTF-8, or one that cannot be unpacked.
-    """
+    r"""Read a UTF-8 file as (number from 1, line without its end); only "\n" ends a line."""
     for number, line in enumerate(raw_lines(path), 1):
         yield number, value_or_raise(decoded(line, number), f"{path}:{number}")
 
 
 def document(path: Path) -> list[str]:
-    """Read the lines of a UTF-8 file that is one value, as JSON is.
-
-    Args:
-        path: a file; see `raw_lines`.
-
-    Raises:
-        InputError: see `lines`; or it has more than `MAX_ROW_BYTES` bytes.
-    """
+    """Read the lines of a UTF-8 file that is one value, as JSON is."""
     found: list[str] = []
     size = 0
     for number, line in enumerate(raw_lines(path), 1):
@@ -244,10 +187,6 @@ def document(path: Path) -> list[str]:
 
 def decoded(line: Line, number: int) -> str | Fault:
     r"""Decode a line, without its end; the first also without a byte order mark.
-
-    Args:
-        line: of a file or a pipe.
-        number: its own, from 1.
 
     Example:
         >>> decoded("né\r\n".encode(), 1)

@@ -29,9 +29,6 @@ def parse_list(text: str) -> list[Any] | dict[str, Any] | None:
     pandas writes lists, tuples, sets, dicts and arrays into a CSV as Python and numpy print them.
     Nothing is evaluated, and what has parts inside of parts is read from JSON only.
 
-    Args:
-        text: of a cell.
-
     Example:
         >>> parse_list("['a', 'b']"), parse_list("[]")
         (['a', 'b'], [])
@@ -84,11 +81,7 @@ def _python(inside: str, *, keys: bool) -> list[Any] | dict[str, Any] | None:
 
 
 def _value(text: str) -> Any:
-    """Read one value.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Read one value."""
     if text[0] in "'\"":
         return _ESCAPE.sub(_sign, text[1:-1])
     if text in _CONSTANTS:

@@ -90,12 +90,7 @@ class Row:
     """What its values are, and which of them are missing."""
 
     def error(self, why: str, remedy: Remedy | None = None) -> InputError:
-        """Make the error of this row.
-
-        Args:
-            why: what is wrong.
-            remedy: what mends it, where Python and a shell say it otherwise.
-        """
+        """Make the error of this row."""
         return InputError(why, place=self.where, remedy=remedy)
 
     def nothing(self, column: str) -> InputError:
@@ -103,14 +98,7 @@ class Row:
         return self.error(f"nothing in the column {column!r}; {FILL}")
 
     def value(self, column: str) -> Any:
-        """Return the value of a column.
-
-        Args:
-            column: its name.
-
-        Raises:
-            InputError: the row has no such column, or nothing in it.
-        """
+        """Return the value of a column."""
         if column not in self.values:
             raise self.error(f"no column {column!r}; there are {', '.join(map(str, self.values))}")
         value = self.values[column]
@@ -119,14 +107,7 @@ class Row:
         return value
 
     def text(self, column: str) -> str:
-        """Return the text in a column.
-
-        Args:
-            column: its name.
-
-        Raises:
-            InputError: the row has no such column, nothing in it, or something else than a text.
-        """
+        """Return the text in a column."""
         text = self.format.text(self.value(column), column)
         if isinstance(text, Missing):
             raise self.nothing(column)
@@ -135,9 +116,6 @@ class Row:
     def texts_of(self, columns: Sequence[str]) -> RowTexts:
         """Read the text of a column, or the texts of two; a fault in the place of an error.
 
-        Args:
-            columns: their names.
-
         Example:
             >>> Row({"a": "Goal!", "b": None}, 2, "x.jsonl:2", JSONL).texts_of(["a", "b"])
             Missing(why="nothing in the column 'b'")
@@ -145,14 +123,7 @@ class Row:
         return self.format.texts_of(self.values, columns)
 
     def texts(self, column: str | list[str] | tuple[str, ...]) -> list[str]:
-        """Return the list of texts in a column, or the texts of several columns.
-
-        Args:
-            column: its name, or names.
-
-        Raises:
-            InputError: see `text`.
-        """
+        """Return the list of texts in a column, or the texts of several columns."""
         if not isinstance(column, str):
             return [self.text(name) for name in column]
         value = self.value(column)
@@ -185,11 +156,7 @@ class Table:
     """Of columns with lists of numbers, what `datasets` says that each number means."""
 
     def rows(self) -> Iterator[Row]:
-        """Read the rows from the first on.
-
-        Raises:
-            InputError: a row that cannot be read; the message has its file and line.
-        """
+        """Read the rows from the first on."""
         for number, values in self.read():
             where = f"{self.name}:{number}"
             yield Row(value_or_raise(values, where), number, where, self.format)
@@ -204,12 +171,6 @@ class Table:
 
     def check(self, column: object) -> str:
         """Return the name of a column that the table has.
-
-        Args:
-            column: what a caller passed.
-
-        Raises:
-            UnknownNameError: no such column; the message lists all, with the values of two rows.
 
         Example:
             >>> Table("x.csv", ["text"], lambda: iter([(2, {"text": "Fine."})])).check("texts")
@@ -272,14 +233,7 @@ class _Kept:
 def unknown_column(
     what: str, column: object, known: Iterable[object], listed: str
 ) -> UnknownNameError:
-    """Make the error of a column that is not there.
-
-    Args:
-        what: the table is called.
-        column: what a caller passed.
-        known: names of the columns.
-        listed: the columns in words, as a sentence.
-    """
+    """Make the error of a column that is not there."""
     names = [name for name in known if isinstance(name, str)]
     near = close_names(column, names) if isinstance(column, str) else ""
     hint = f"; did you mean {clean(near)}?" if near else "."
@@ -299,17 +253,6 @@ def open_table(
     - JSONL: an object a line. Parquet: needs pyarrow.
 
     Text is UTF-8, with or without a byte order mark; lines end with LF or CRLF.
-
-    Args:
-        path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: one of `FORMATS`; None: by the file's name.
-        header: whether the first row of a CSV or TSV names the columns; else they are called "1",
-            "2", ....
-
-    Raises:
-        InputError: no such file, no such format, or a file that is something else.
-        UnknownNameError: a format that is not known.
-        MissingExtraError: Parquet without pyarrow.
 
     Example:
         >>> import tempfile
@@ -371,16 +314,6 @@ def _excel(path: Path) -> str:
 
 def table_of(value: Any, name: str = "table", header: bool = True) -> Table:
     """Return the table that a caller means.
-
-    Args:
-        value: a table; a path; a data frame of pandas, polars, Arrow or `datasets`; a dict whose
-            values are columns of equal length; a list of dicts.
-        name: what errors call it where it is no file.
-        header: of a file, see `open_table`.
-
-    Raises:
-        InputTypeError: something else; the message says what can be given.
-        InputError: columns of different lengths, or a file that cannot be read.
 
     Example:
         >>> table = table_of({"text": ["Fine.", "Dull."], "label": [1, 0]})
@@ -471,12 +404,7 @@ def _jsonl(path: Path) -> Table:
 
 
 def json_rows(lines: Iterable[Line], first: int = 1) -> NumberedRows:
-    """Read JSONL: an object a line, blank lines left out.
-
-    Args:
-        lines: of a file.
-        first: number of the first of these lines.
-    """
+    """Read JSONL: an object a line, blank lines left out."""
     for number, line in enumerate(lines, first):
         text = decoded(line, number)
         if isinstance(text, Fault):
@@ -502,16 +430,7 @@ def json_object(text: str) -> RowValues:
 
 
 def json_row(text: str, number: int, name: object) -> Row:
-    """Read the row that a line of JSONL holds.
-
-    Args:
-        text: of the line.
-        number: of the line.
-        name: what errors call the file.
-
-    Raises:
-        InputError: no object; the message has file and line.
-    """
+    """Read the row that a line of JSONL holds."""
     where = f"{name}:{number}"
     return Row(value_or_raise(json_object(text), where), number, where, JSONL)
 
@@ -547,14 +466,6 @@ def stream_table(lines: Iterable[Line], format: str, name: str) -> Table:
     Of JSONL the first object says which columns there are. A TSV shows by its first 1,000 lines
     whether its fields are quoted, so these are read first.
 
-    Args:
-        lines: of the table.
-        format: "csv", "tsv" or "jsonl".
-        name: what errors call it.
-
-    Raises:
-        InputError: a header that cannot be read.
-
     Example:
         >>> table = stream_table([b"id,text\n", b"1,Goal!\n"], "csv", "standard input")
         >>> table.columns, [row.values["text"] for row in table.rows()]
@@ -583,16 +494,7 @@ def stream_table(lines: Iterable[Line], format: str, name: str) -> Table:
 
 
 def parquet_table(file: Path | BinaryIO, name: str) -> Table:
-    """Open a Parquet file.
-
-    Args:
-        file: its path; or an open file that can be read from any place.
-        name: what errors call it.
-
-    Raises:
-        InputError: no Parquet, or two columns of one name.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Open a Parquet file."""
     path = name
     pa = import_arrow(f"{path}: Parquet")
     failures = (pa.ArrowException, OSError, ValueError, OverflowError)

@@ -36,15 +36,7 @@ class Unreadable(Fault):
 
 
 def value_or_raise(value: T | Fault, where: str) -> T:
-    """Return what could be read.
-
-    Args:
-        value: of a reader.
-        where: file and line.
-
-    Raises:
-        InputError: it is at fault; the message says where.
-    """
+    """Return what could be read."""
     if isinstance(value, Fault):
         raise InputError(value.why, place=where)
     return value

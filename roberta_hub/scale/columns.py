@@ -20,11 +20,7 @@ SHARED_OPTIONS = frozenset({"batch_tokens", "truncate", "stride"})
 
 
 def arrow() -> Any:
-    """Import pyarrow with its Parquet.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Import pyarrow with its Parquet."""
     try:
         import pyarrow
         import pyarrow.fs
@@ -40,14 +36,7 @@ def answer_rows(
     texts: list[Any],
     options: Mapping[str, Any],
 ) -> Columns:
-    """Answer rows as the columns of a lake.
-
-    Args:
-        question: the verb.
-        roberta: the model.
-        texts: a str or a tuple of them for each row.
-        options: the verb's own, and those that every verb takes.
-    """
+    """Answer rows as the columns of a lake."""
     from roberta_hub.interface import verb_model
 
     own = {name: value for name, value in options.items() if name in question.keywords}
@@ -72,11 +61,6 @@ def answer_rows(
 
 def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
     """Arrow schema of answers, the same for all rows of a verb.
-
-    Args:
-        columns: answers to an example.
-        sample: of the verb's format, with the fields of lists that may be empty.
-        vectors: "float32" or "float16".
 
     Example:
         >>> schema({"label": ["art"], "scores": [{"sport": 0.1, "art": 0.5}]}, {"label": ""})
@@ -105,15 +89,7 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
 
 
 def as_table(columns: Columns, kinds: Any) -> Any:
-    """Write answers as an Arrow table.
-
-    Args:
-        columns: of a verb.
-        kinds: the schema that `schema` gave.
-
-    Returns:
-        A pyarrow Table with a row for each text.
-    """
+    """Write answers as an Arrow table."""
     pa = arrow()
     arrays = [
         _vectors(columns[field.name], field.type)

@@ -30,14 +30,7 @@ SAMPLE_SECONDS = 0.25
 
 
 def is_small(job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions, workers: int) -> bool:
-    """Whether this process does some units sooner than workers that must start first.
-
-    Args:
-        job: of the plan.
-        units: to be done.
-        schedule: a number of workers, or a limit of time, asks for workers: they can be stopped.
-        workers: that would start.
-    """
+    """Whether this process does some units sooner than workers that must start first."""
     if schedule.workers is not None or schedule.time_limit < TIME_LIMIT:
         return False
     if sum(unit.rows for unit in units) > MOST_ROWS:
@@ -64,16 +57,7 @@ def repaid_starts(workers: int) -> float:
 def run_units(
     job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
 ) -> Generator[Done, None, None]:
-    """Do units in this process; see `work.Scheduler`.
-
-    Args:
-        job: of the plan.
-        units: to be done, in this order.
-        schedule: how often each is tried.
-
-    Yields:
-        How each unit ended.
-    """
+    """Do units in this process; see `work.Scheduler`."""
     attempts = Attempts(schedule.attempts)
     schedule.tell("in this process")
     for unit in units:

@@ -26,12 +26,7 @@ from roberta_hub.scale.work import (
 
 
 def check_one_file(system: Any, path: str) -> None:
-    """Refuse a single file where it cannot be written incrementally.
-
-    Args:
-        system: pyarrow's FileSystem.
-        path: on it.
-    """
+    """Refuse a single file where it cannot be written incrementally."""
     if not is_local(system):
         raise InputError(
             f"{path}: one file of a whole lake is put together on a disk; in a store give a folder"
@@ -43,14 +38,7 @@ def check_one_file(system: Any, path: str) -> None:
 
 
 def merge(job: Job, units: Sequence[WorkUnit], path: str, identity: str) -> None:
-    """Merge the units' files, in order; an older merged file is replaced at the end.
-
-    Args:
-        job: of the plan.
-        units: all units of the plan; each has a file.
-        path: of the merged file.
-        identity: of the plan; `merged_note` compares it.
-    """
+    """Merge the units' files, in order; an older merged file is replaced at the end."""
     parquet = arrow().parquet
     paths = [f"{job.folder}/{file_name(job.fingerprint, unit)}" for unit in units]
     rows = 0
@@ -88,10 +76,6 @@ def discard(folder: str, path: str) -> None:
     """Remove the units' files of a merged lake, and leftovers of killed merges.
 
     The plan goes last, so that a call after a crash recognises the rest.
-
-    Args:
-        folder: of the units.
-        path: of the one file.
     """
     parent, name = os.path.split(path)
     with contextlib.suppress(OSError):
@@ -110,10 +94,6 @@ def merged_note(path: str, identity: str | None) -> tuple[FooterNote, int] | Non
     """Counts of a merged file, and its number of units; None if it is not this lake's.
 
     A file of 0.2.0 does not say how many units it was; it counts as one.
-
-    Args:
-        path: on this machine.
-        identity: of the plan; None: of any.
     """
     try:
         note = json.loads(arrow().parquet.read_metadata(path).metadata[FOOTER_KEY])

@@ -75,15 +75,7 @@ def load_once(
     dtype: str | None,
     optimize: Optimize | None,
 ) -> LoadedModel:
-    """Load a model, or return the cached one.
-
-    Args:
-        model: name or path.
-        revision: of a model at Hugging Face; None: what its name means on this machine.
-        device: see `load_model`.
-        dtype: of the weights.
-        optimize: None, "float32", "int8", "bfloat16" or "auto".
-    """
+    """Load a model, or return the cached one."""
     with _lock:  # several threads of an engine share one
         return _load(model, revision, device, dtype, optimize)
 

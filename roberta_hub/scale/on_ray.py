@@ -38,12 +38,7 @@ class Worker:
     """Does units, one at a time, in a process of the cluster."""
 
     def __init__(self, job: Job, version: str) -> None:
-        """Keep what all units share.
-
-        Args:
-            job: of the plan.
-            version: of the driver's roberta_hub.
-        """
+        """Keep what all units share."""
         self._job, self._version = job, version
 
     def check(self) -> str:
@@ -63,11 +58,7 @@ class Worker:
         )
 
     def do(self, unit: WorkUnit) -> Done:
-        """Do a unit.
-
-        Args:
-            unit: of the plan.
-        """
+        """Do a unit."""
         return do_unit(self._job, unit)
 
 
@@ -96,13 +87,6 @@ def threads(schedule: SchedulerOptions) -> int:
 
     It is the same for all workers, because the number of threads changes the last bits of the
     answers: the CPUs of the smallest machine with CPUs, divided by its number of workers.
-
-    Args:
-        schedule: `workers` and `address` count.
-
-    Raises:
-        MissingExtraError: ray is not installed.
-        InputError: no cluster answers.
     """
     with _connected(schedule.address) as ray:
         cores = [cpus for node in ray.nodes() if (cpus := _count(node, "CPU"))] or [1]
@@ -117,20 +101,6 @@ def run_units(
 
     A machine that joins gets a worker. If a machine leaves, another one repeats its unit. Workers
     reserve no CPU, so they also start if other jobs reserve every CPU. They do reserve GPUs.
-
-    Args:
-        job: of the plan.
-        units: to be done, in this order.
-        schedule: `workers` None is one per machine with CPUs, or one per GPU if the verb's device
-            is "cuda"; `address` None is $RAY_ADDRESS, else the cluster that runs on this machine,
-            else a new one on it.
-
-    Yields:
-        How each unit ended.
-
-    Raises:
-        MissingExtraError: ray is not installed.
-        InputError: no cluster answers, or no worker can start there.
     """
     gpu = _wants_gpu(job.verb.device)
     with _connected(schedule.address) as ray:
@@ -159,11 +129,6 @@ def slots(nodes: Sequence[Mapping[str, Any]], *, gpu: bool, most: int | None) ->
     """List the slots of a cluster, the first of every machine before the second of any.
 
     A machine that gives Ray no CPUs, as heads often do, has no slot.
-
-    Args:
-        nodes: what `ray.nodes()` returns.
-        gpu: whether each worker needs a GPU; then there are no more slots than GPUs.
-        most: number of slots in all; None: one per machine, or one per GPU.
 
     Example:
         >>> head = {"NodeID": "a", "NodeManagerHostname": "a", "Alive": True, "Resources": {}}

@@ -31,11 +31,6 @@ def write_whole(system: Any, path: str, run: str) -> Iterator[Any]:
 
     On a disk: a temporary file in the same folder, synced and renamed. In an object store: a buffer
     in memory and a single put, which is atomic.
-
-    Args:
-        system: pyarrow's FileSystem.
-        path: on it.
-        run: of the driver; `remove_leftovers` finds temporary files by it.
     """
     if not is_local(system):
         buffer = arrow().BufferOutputStream()
@@ -55,11 +50,6 @@ def put(system: Any, path: str, data: Any) -> None:
 
     Closing an Arrow stream after a failed write would publish half of an object. So the data are
     written in one call, and a failed upload is never closed.
-
-    Args:
-        system: pyarrow's FileSystem.
-        path: on it.
-        data: bytes, or pyarrow's Buffer.
     """
     stream = system.open_output_stream(path)
     stream.write(data)
@@ -77,14 +67,6 @@ def create(system: Any, path: str, data: bytes) -> bool:
 
     pyarrow has no such call for object stores: there the last of two simultaneous writers wins, and
     the caller reads the file again.
-
-    Args:
-        system: pyarrow's FileSystem.
-        path: on it.
-        data: of the file.
-
-    Returns:
-        Whether it was written.
     """
     if not is_local(system):
         if read(system, path) is not None:
@@ -125,14 +107,7 @@ def list_files(system: Any, folder: str) -> dict[str, Any]:
 
 
 def sweep(system: Any, folder: str, run: str = "") -> None:
-    """Remove temporary files of killed workers.
-
-    Args:
-        system: pyarrow's FileSystem; object stores have no such files.
-        folder: of the lake.
-        run: of the driver whose files are removed; "": all but small files that another driver may
-            still be writing.
-    """
+    """Remove temporary files of killed workers."""
     if not is_local(system) or not os.path.isdir(folder):
         return
     for name in os.listdir(folder):

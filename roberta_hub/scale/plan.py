@@ -52,14 +52,7 @@ class Plan:
         return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
 
     def job(self, source: LakeSource, system: Any, folder: str, verb: Verb) -> Job:
-        """Return the job that the units share.
-
-        Args:
-            source: of the plan.
-            system: pyarrow's FileSystem of the target.
-            folder: the target on it.
-            verb: of the plan.
-        """
+        """Return the job that the units share."""
         verb = verb.replace(threads=self.settings["threads"], text=self.source_schema.text)
         bare = dataclasses.replace(source, files=())
         digest = self.settings["model"]
@@ -69,15 +62,7 @@ class Plan:
 def collect_settings(
     verb: Verb, source_schema: SourceSchema, digest: str, threads: int, unit_rows: int
 ) -> dict[str, Any]:
-    """Collect the settings that the answers depend on.
-
-    Args:
-        verb: of the lake.
-        source_schema: of the files.
-        digest: of the model; its name does not matter.
-        threads: of a worker.
-        unit_rows: approximate rows per unit.
-    """
+    """Collect the settings that the answers depend on."""
     arguments = verb.arguments()
     del arguments["revision"]  # the digest stands for it
     settings = {
@@ -107,30 +92,13 @@ def make_plan(
     source: LakeSource,
     named: tuple[str, str] | None = None,
 ) -> Plan:
-    """Plan the units of a source.
-
-    Args:
-        settings: of `collect_settings`.
-        source_schema: of the files.
-        source: the files.
-        named: name and commit of a model at Hugging Face; None: it is another's, or a path.
-    """
+    """Plan the units of a source."""
     units = plan_units(source, source_schema, settings["unit_rows"])
     return Plan(settings, source_schema, source.format, source.files, tuple(units), named)
 
 
 def check_same(plan: Plan, settings: dict[str, Any], source: LakeSource, where: str) -> None:
-    """Refuse to continue a plan with other settings or files.
-
-    Args:
-        plan: found in the target.
-        settings: the current ones, of `collect_settings`.
-        source: its current files.
-        where: the target, for the message.
-
-    Raises:
-        InputError: something differs; the message names it.
-    """
+    """Refuse to continue a plan with other settings or files."""
     both = plan.settings.keys() | settings.keys()
     other = [name for name in sorted(both) if plan.settings.get(name) != settings.get(name)]
     if other:
@@ -165,16 +133,7 @@ def check_same(plan: Plan, settings: dict[str, Any], source: LakeSource, where: 
 
 
 def save(plan: Plan, system: Any, folder: str) -> bool:
-    """Write a plan, unless there is one.
-
-    Args:
-        plan: to write.
-        system: pyarrow's FileSystem.
-        folder: the target on it.
-
-    Returns:
-        Whether it was written; False: another driver was faster.
-    """
+    """Write a plan, unless there is one."""
     numbers = {file.path: k for k, file in enumerate(plan.files)}
     source_schema = plan.source_schema
     keep = base64.b64encode(source_schema.keep.serialize().to_pybytes()).decode()
@@ -200,11 +159,7 @@ def save(plan: Plan, system: Any, folder: str) -> bool:
 
 
 def load(system: Any, folder: str) -> Plan | None:
-    """Read the plan of a folder; None: it has none.
-
-    Raises:
-        InputError: the file is damaged, or of another version.
-    """
+    """Read the plan of a folder; None: it has none."""
     data = read(system, f"{folder}/{PLAN_FILE}")
     if data is None:
         return None

@@ -60,16 +60,7 @@ def why_in_process() -> str:
 def run_units(
     job: Job, units: Sequence[WorkUnit], schedule: SchedulerOptions
 ) -> Generator[Done, None, None]:
-    """Do units in worker processes, or few of them in this one; see `work.Scheduler`.
-
-    Args:
-        job: of the plan.
-        units: to be done, in this order.
-        schedule: how many workers, for how long, how often.
-
-    Yields:
-        How each unit ended.
-    """
+    """Do units in worker processes, or few of them in this one; see `work.Scheduler`."""
     if not CAN_START:
         if schedule.workers is not None or schedule.time_limit < TIME_LIMIT:
             raise InputError(
@@ -241,12 +232,7 @@ def _gpus(device: str | None) -> list[str]:
 
 
 def work(pipe: int, life: int) -> None:
-    """Main function of a worker: do the units that come through a pipe.
-
-    Args:
-        pipe: the end of a socket pair: a job comes, then units; how they ended goes back.
-        life: the end of a pipe that is closed when the driver ends.
-    """
+    """Main function of a worker: do the units that come through a pipe."""
 
     def watch() -> None:
         os.read(life, 1)

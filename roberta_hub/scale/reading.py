@@ -47,19 +47,7 @@ class RowBatch:
 def read_unit(
     source: LakeSource, source_schema: SourceSchema, unit: WorkUnit
 ) -> Iterator[RowBatch]:
-    """Read a unit.
-
-    Args:
-        source: the files.
-        source_schema: columns to read.
-        unit: a part of one file.
-
-    Yields:
-        Batches of `BATCH_ROWS` rows; the last may have fewer.
-
-    Raises:
-        InputError: the file changed since it was planned, or cannot be read.
-    """
+    """Read a unit."""
     _check_unchanged(source, unit)
     try:
         with opened_file(source, unit.file) as handle:

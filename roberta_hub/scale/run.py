@@ -287,9 +287,6 @@ def _at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str
     """Say the commit of a model at Hugging Face, so that every worker takes the same.
 
     A lake that was begun goes on at the commit of its plan, whatever the name means by now.
-
-    Returns:
-        (the verb, the name and the commit; None: the model is another's, or a path).
     """
     from roberta_hub.formats.source import meaning  # takes torch
 

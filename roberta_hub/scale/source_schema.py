@@ -61,17 +61,7 @@ class SourceSchema:
 def find_schema(
     source: LakeSource, text: tuple[str, ...], keep: Sequence[str] | None
 ) -> SourceSchema:
-    """Find the schema of a source: by all files of Parquet, by the first of text.
-
-    Args:
-        source: the files.
-        text: columns with the texts; none: see `find_text_column`.
-        keep: columns to copy to the answers; None: all.
-
-    Raises:
-        UnknownNameError: no such column.
-        InputError: a column is no text, two files have other types, or a file cannot be read.
-    """
+    """Find the schema of a source: by all files of Parquet, by the first of text."""
     full = (file.path for file in source.files if not is_empty(source, file))
     path = next(full, source.files[0].path)
     header: tuple[str, ...] = ()
@@ -130,16 +120,7 @@ def _first_rows(source: LakeSource, path: str) -> list[dict[str, Any]]:
 
 
 def _joined(source: LakeSource, text: Sequence[str], keep: Sequence[str] | None) -> Any:
-    """Join the schemas of all Parquet files: a column that one has is a column of the source.
-
-    Args:
-        source: the files.
-        text: columns with the texts; a file without one is refused when it is planned.
-        keep: columns to copy to the answers; None: all.
-
-    Raises:
-        InputError: two files have a column of one name and of different types.
-    """
+    """Join the schemas of all Parquet files: a column that one has is a column of the source."""
     with ThreadPoolExecutor(FOOTER_READERS) as pool:
         schemas = pool.map(lambda file: _parquet_schema(source, file.path), source.files)
         fields: list[Any] = []
@@ -206,13 +187,7 @@ def _check_text(fields: Any, names: Sequence[str], path: str) -> None:
 
 
 def check_fields(schema: Any, source_schema: SourceSchema, path: str) -> None:
-    """Refuse a Parquet file without a column of texts, or with another type than the source's.
-
-    Args:
-        schema: of the file.
-        source_schema: of the source.
-        path: of the file, for the message.
-    """
+    """Refuse a Parquet file without a column of texts, or with another type than the source's."""
     fields = plain_schema(schema)
     names = text_columns(fields.names, source_schema.text, path)
     kept = [field for field in source_schema.keep if field.name in fields.names]
@@ -244,11 +219,7 @@ def check_objects(source: LakeSource, source_schema: SourceSchema, path: str) ->
 
 
 def header_of(source: LakeSource, path: str) -> Header:
-    """Read a CSV's header.
-
-    Raises:
-        InputError: no header, or a name comes twice.
-    """
+    """Read a CSV's header."""
     try:
         with opened_file(source, path) as handle:
             header = csv_header(_lines(handle), path)

@@ -53,19 +53,7 @@ class LakeSource:
 
 
 def find_filesystem(where: object, name: str) -> tuple[Any, str]:
-    """Find the file system of a path or an address.
-
-    Args:
-        where: a path on this machine, or an address that pyarrow.fs knows: s3://, gs://, hdfs://,
-            file://.
-        name: of the argument, for errors.
-
-    Returns:
-        (pyarrow's FileSystem, the path on it).
-
-    Raises:
-        InputError: no such kind of address, or it cannot be reached.
-    """
+    """Find the file system of a path or an address."""
     fs, text = arrow().fs, path_text(name, where)
     if not text or "\0" in text or not is_utf8(text):
         raise InputError(f"{name} is {short_repr(text)}, which is no path")
@@ -79,15 +67,7 @@ def find_filesystem(where: object, name: str) -> tuple[Any, str]:
 
 
 def find_source(source: object) -> LakeSource:
-    """List the files of a source.
-
-    Args:
-        source: a file, a folder, a pattern (`in/*.parquet`, `**` for any depth), an address; or a
-            list of these.
-
-    Raises:
-        InputError: nothing is there, files of several formats, or a file that is no table.
-    """
+    """List the files of a source."""
     several = [source] if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(several, (list, tuple)) or not several:
         raise InputError(
@@ -128,10 +108,6 @@ def partition_values(source: LakeSource, path: str) -> dict[str, str | None]:
     """Read the values that the folders of a file name, as `year=2020/` does; None is a null.
 
     Only folders below those that were listed count, or below a pattern's first folders.
-
-    Args:
-        source: that lists the file.
-        path: of the file.
 
     Example:
         >>> source = LakeSource(None, "csv", (), folders=("/a=1/in",), patterns=("/x/b=*/*.csv",))

@@ -113,14 +113,7 @@ def is_one_file(path: str) -> bool:
 
 
 def status(target: object) -> Status:
-    """Read the progress of a lake from its folder, without loading a model.
-
-    Args:
-        target: as given to `lake`.
-
-    Raises:
-        InputError: the target holds no lake.
-    """
+    """Read the progress of a lake from its folder, without loading a model."""
     system, path = find_filesystem(target, "target")
     folder = folder_of(path)
     plan = load(system, folder)

@@ -61,14 +61,6 @@ def plan_units(source: LakeSource, source_schema: SourceSchema, unit_rows: int) 
 
     Every file is cut separately. The number of rows of a Parquet file is in its footer; a text file
     is scanned once for the ends of its rows.
-
-    Args:
-        source: files of one format.
-        source_schema: every file is checked against it.
-        unit_rows: approximate rows of a unit.
-
-    Raises:
-        InputError: a file that cannot be read.
     """
     parts: list[UnitRange] = []
     if source.format == "parquet":
@@ -116,10 +108,6 @@ def row_cuts(groups: Sequence[int], unit_rows: int) -> list[int]:
     """Ends of the units of a Parquet file, at the end of a row group if one is near.
 
     Whole groups are read faster; a group that is larger than a unit is cut.
-
-    Args:
-        groups: rows of each row group.
-        unit_rows: approximate rows of a unit.
 
     Example:
         >>> row_cuts([40, 40, 40, 40], 80), row_cuts([250], 100), row_cuts([], 100)
@@ -199,12 +187,7 @@ def _text_cuts(
 
 
 def _text_start(handle: Any, lines: int) -> tuple[int, int]:
-    """First byte and line of a file's rows, after a byte order mark and the header.
-
-    Args:
-        handle: the open file.
-        lines: of the header.
-    """
+    """First byte and line of a file's rows, after a byte order mark and the header."""
     handle.seek(0)
     head = handle.read(SCAN_BYTES)
     if not lines:

@@ -286,11 +286,7 @@ class Verb:
         return found.rename_columns([self.prefix + name for name in found.column_names])
 
     def _parts(self, texts: list[Any]) -> Iterator[tuple[int, Any]]:
-        """Answer texts together; halve them to find a faulty one.
-
-        Yields:
-            (number of the first text, the Table of answers, or the error).
-        """
+        """Answer texts together; halve them to find a faulty one."""
         for start, found in answer_in_parts(self._ask, texts, lambda error: True):
             if isinstance(found, RobertaHubError):
                 yield start, reason(found)
@@ -348,11 +344,7 @@ def _raise_or_warn(rows: Sequence[RowTexts], faults: Mapping[int, InputError]) -
 
 
 def reason(error: RobertaHubError) -> InputError:
-    """Copy an error without its traceback, which may keep a model alive.
-
-    Args:
-        error: of a call with one text; its place is dropped unless it is a part of the text.
-    """
+    """Copy an error without its traceback, which may keep a model alive."""
     place = None if isinstance(error.place, Place) else error.place
     return InputError(error.what, place=place, remedy=error.remedy)
 

@@ -116,22 +116,11 @@ class Attempts:
     """Counts the failed attempts of each unit."""
 
     def __init__(self, most: int) -> None:
-        """Set the limit.
-
-        Args:
-            most: attempts at a unit.
-        """
+        """Set the limit."""
         self._most, self._failed = most, dict[int, int]()
 
     def final(self, done: Done) -> Done | None:
-        """Return the result of a unit, or None for another attempt.
-
-        Args:
-            done: result of an attempt; "again" if its worker died.
-
-        Returns:
-            The result; after the last attempt also one that is "again".
-        """
+        """Return the result of a unit, or None for another attempt."""
         if done.end != "again":
             return done
         count = self._failed[done.unit] = self._failed.get(done.unit, 0) + 1
@@ -139,12 +128,7 @@ class Attempts:
 
 
 def died(unit: WorkUnit, why: str) -> Done:
-    """Return the result of a unit whose worker died.
-
-    Args:
-        unit: that the worker was doing.
-        why: "was killed by signal 9", "took longer than 60 s".
-    """
+    """Return the result of a unit whose worker died."""
     error = RobertaHubError(f"the worker of {place(unit)} {why}", place=unit.file)
     return Done(unit.number, "again", errors=(error,))
 
@@ -155,12 +139,7 @@ def place(unit: WorkUnit) -> str:
 
 
 def file_name(fingerprint: str, unit: WorkUnit) -> str:
-    """Name of a unit's file, a function of the plan alone.
-
-    Args:
-        fingerprint: of the job.
-        unit: of the plan.
-    """
+    """Name of a unit's file, a function of the plan alone."""
     what = f"{fingerprint} {unit.number} {unit.file} {unit.start} {unit.stop}"
     digest = hashlib.sha256(what.encode()).hexdigest()[:10]
     return f"part-{unit.number:06d}-{digest}.parquet"
@@ -170,10 +149,6 @@ def do_unit(job: Job, unit: WorkUnit) -> Done:
     """Do one unit of a plan; schedulers call it, in any process.
 
     Errors are returned in the result; only exceptions that end the process are raised.
-
-    Args:
-        job: of the plan.
-        unit: of the plan.
     """
     began, cpu = time.monotonic(), time.process_time()
     try:
@@ -292,14 +267,7 @@ class FooterNote:
 
     @classmethod
     def read(cls, note: Mapping[str, Any]) -> FooterNote:
-        """Read what a footer says.
-
-        Args:
-            note: its JSON.
-
-        Raises:
-            KeyError: another program's.
-        """
+        """Read what a footer says."""
         rows, faults = int(note["rows"]), int(note["faults"])
         errors = tuple(
             InputError(what, remedy=Remedy(*remedy) if remedy else None)
@@ -309,12 +277,7 @@ class FooterNote:
 
 
 def read_footer(job: Job, unit: WorkUnit) -> FooterNote | None:
-    """Read the footer of a unit's file; None if the file is missing or damaged.
-
-    Args:
-        job: of the plan.
-        unit: of the plan.
-    """
+    """Read the footer of a unit's file; None if the file is missing or damaged."""
     pa = arrow()
     path = f"{job.folder}/{file_name(job.fingerprint, unit)}"
     try:
@@ -330,11 +293,7 @@ def read_footer(job: Job, unit: WorkUnit) -> FooterNote | None:
 
 
 def total(notes: Iterable[FooterNote]) -> FooterNote:
-    """Add the counts of units; of their errors the first are kept.
-
-    Args:
-        notes: of units, in their order.
-    """
+    """Add the counts of units; of their errors the first are kept."""
     every = list(notes)
     return FooterNote(
         sum(note.rows for note in every),

@@ -94,14 +94,7 @@ PACKAGES = (
 
 
 def doctor(*, verify: bool = False) -> int:
-    """Print the state of the installation, and the remedy of each problem.
-
-    Args:
-        verify: hash the cached files, and compare with their digests on record.
-
-    Returns:
-        1 if there is a problem, else 0.
-    """
+    """Print the state of the installation, and the remedy of each problem."""
     problems: list[str] = []
     print("\n".join([*_versions(problems), *_cache(problems, verify), "", "Environment"]))
     for name in ENVIRONMENT_VARIABLES:

@@ -26,11 +26,7 @@ class Page:
     """Text output to a terminal, with its width, encoding and colours."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Detect the properties of a stream.
-
-        Args:
-            stream: a terminal; a pipe or a file gets no colours.
-        """
+        """Detect the properties of a stream."""
         self._stream = stream
         self._columns = max(20, shutil.get_terminal_size((80, 24)).columns)
         self._encoding = stream.encoding or "ascii"
@@ -41,12 +37,7 @@ class Page:
         self._empty = True
 
     def block(self, texts: Sequence[str], rows: Sequence[Cells]) -> None:
-        """Write the texts of an input and, below them, its answers.
-
-        Args:
-            texts: one, or those of a pair.
-            rows: an answer each, all of the same kinds of cells.
-        """
+        """Write the texts of an input and, below them, its answers."""
         if not self._empty:
             self._write("")
         for text in texts:
@@ -56,13 +47,7 @@ class Page:
             self._write(COLUMN_GAP + line)
 
     def lines(self, titles: Sequence[str], rows: Sequence[Cells], texts: int = 1) -> None:
-        """Write a line for each input, and titles above the first one.
-
-        Args:
-            titles: of the columns.
-            rows: the texts of an input, and its answer.
-            texts: how many columns are texts.
-        """
+        """Write a line for each input, and titles above the first one."""
         titled = self._empty
         lines = self._laid_out([titles, *rows] if titled else rows, self._columns, texts)
         for number, line in enumerate(lines):
@@ -87,11 +72,6 @@ class Page:
 
         Columns are as wide as their widest cell, earlier rows included. Texts take the rest of the
         line; without any, the widest column shrinks.
-
-        Args:
-            rows: with the same number of cells.
-            room: characters of a line.
-            texts: how many columns, from the first on, are texts.
         """
         cells = [list(map(self._written, row)) for row in rows]
         if not cells:

@@ -198,10 +198,6 @@ def rounded(value: Any) -> Any:
 def flat_rows(row: Mapping[str, Any], sample: Record) -> Iterator[dict[str, Any]]:
     """Flatten an answer into rows of plain cells.
 
-    Args:
-        row: an answer.
-        sample: the example record of the format.
-
     Example:
         >>> row = {"text": "a", "scores": {"no": 0.25, "yes": 0.75}}
         >>> list(flat_rows(row, {}))

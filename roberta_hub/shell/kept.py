@@ -27,14 +27,7 @@ class KeptColumns:
     """Columns of a table that are written beside its answers."""
 
     def __init__(self, table: Table, keep: tuple[str, ...] | None, format: str) -> None:
-        """Choose the columns, and see whether the format of the answers can hold them.
-
-        Args:
-            table: with the texts.
-            keep: names of columns; None: all.
-            format: of the answers. JSONL has the keys that each object of a JSONL table has; other
-                formats have the columns of its first objects.
-        """
+        """Choose the columns, and see whether the format of the answers can hold them."""
         self._table, self._all = table, keep is None
         self._own = self._all and format == table.format.name == "jsonl"
         self._kinds: Mapping[str, str] | None = None
@@ -82,14 +75,7 @@ class KeptColumns:
         return [name for name in self.names if "binary" in kinds[name]]
 
     def check(self, answers: Iterable[str]) -> None:
-        """Refuse answers with the name of a column.
-
-        Args:
-            answers: names of the columns of answers.
-
-        Raises:
-            InputError: a name comes twice.
-        """
+        """Refuse answers with the name of a column."""
         names = list(answers)
         twice = [name for name in self.names if name in names]
         check_clash(self.names, names, Remedy(self._without(twice)))
@@ -101,11 +87,7 @@ class KeptColumns:
         return f"--keep {shell_list(rest)} keeps all but it, --keep none no column"
 
     def fitted(self, item: Item) -> Item:
-        """Return an input with the columns to keep; at fault where a value cannot be kept.
-
-        Args:
-            item: of a row.
-        """
+        """Return an input with the columns to keep; at fault where a value cannot be kept."""
         if self._own:
             return item
         values = {name: item.values.get(name) for name in self.names}

@@ -36,11 +36,7 @@ def parse_part(
 
 
 def takes_rows(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a verb with the options for lakes too.
-
-    Args:
-        function: as for `takes_texts`.
-    """
+    """Decorate a verb with the options for lakes too."""
 
     @functools.wraps(function)
     def with_lake(request: Request, **given: Any) -> int:
@@ -73,9 +69,6 @@ _STATUS = option(
 def is_lake(request: Request) -> bool:
     """Whether a command line asks for a lake.
 
-    Args:
-        request: of the command line.
-
     Example:
         >>> from types import SimpleNamespace
         >>> is_lake(SimpleNamespace(lake=LakeOptions(), source="a.parquet", target="out/"))
@@ -99,16 +92,7 @@ def _is_several(source: str | None) -> bool:
 
 
 def run_lake(request: Request, parts: Parts, settings: Mapping[str, Any]) -> int:
-    """Run a lake, or print its status.
-
-    Args:
-        request: of the command line.
-        parts: number of texts of an input.
-        settings: the verb's options by their Python names; None: not given.
-
-    Returns:
-        The exit status.
-    """
+    """Run a lake, or print its status."""
     from roberta_hub.scale import status
 
     if request.target in (None, "-"):

@@ -49,11 +49,7 @@ class Layout:
     _example: Record | None = field(default=None, repr=False)
 
     def set_names(self, items: Sequence[Item]) -> None:
-        """Name the texts as the verb does for the number of them that the first input has.
-
-        Args:
-            items: the first ones.
-        """
+        """Name the texts as the verb does for the number of them that the first input has."""
         parts = self.answer_format.parts
         count = next((len(item.texts) for item in items if item.texts), parts.least)
         self.names = parts.called(count)
@@ -74,11 +70,7 @@ class Layout:
         )
 
     def example(self, rows: Sequence[AnsweredRow]) -> Record:
-        """Return a record with all columns of an answer; the same for all rows.
-
-        Args:
-            rows: the first ones.
-        """
+        """Return a record with all columns of an answer; the same for all rows."""
         if self._example is None:
             first = next((row.record for row in rows if row.record is not None), None)
             self._example = self.ask_example() if first is None else first

@@ -134,14 +134,7 @@ def command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        arguments: of the command line, without `roberta-hub`; None: this process's.
-
-    Returns:
-        The exit status.
-    """
+    """Run the command."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if "OMP_WAIT_POLICY" not in os.environ:  # torch reads it when it is imported
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)

@@ -43,11 +43,7 @@ Row = tuple[str, str, str, str, str]
 
 
 def models(names: Sequence[str] = ()) -> int:
-    """Print a table of models.
-
-    Args:
-        names: of any models; none: the catalogue, and what is pinned.
-    """
+    """Print a table of models."""
     rows = [COLUMN_TITLES]
     if names:
         rows += [_row_of(name) for name in names]
@@ -75,11 +71,7 @@ def _row_of(name: str) -> Row:
 
 
 def _known(name: str, revision: str | None) -> Record | str:
-    """Tell which model a name means: one of the catalogue, or the full name of one elsewhere.
-
-    Raises:
-        UnknownNameError: none; the message lists near names.
-    """
+    """Tell which model a name means: one of the catalogue, or the full name of one elsewhere."""
     if (record := find_record(name)) is not None and revision is None:
         return record
     _, full = meaning(name, revision)
@@ -142,14 +134,7 @@ def _count(model: RobertaModel) -> str:
 
 
 def download(names: Sequence[str], *, force: bool, update: bool, revision: str | None) -> int:
-    """Fetch models, and print their folders.
-
-    Args:
-        names: of models.
-        force: fetch what is in the cache too.
-        update: fetch the newest commit of a model at Hugging Face.
-        revision: of a model at Hugging Face; None: the one that its name means.
-    """
+    """Fetch models, and print their folders."""
     if update and revision is not None:
         raise click.UsageError("--update takes the newest commit, and --revision another: give one")
     wanted = DEFAULT_REVISION if update else revision

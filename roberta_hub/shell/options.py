@@ -147,13 +147,7 @@ def text_option(name: str, help: str, metavar: str = "NAME[,NAME]") -> Decorator
 
 
 def takes_models(*names: str, then: str = "") -> Decorator:
-    """Decorate a verb whose first arguments are models, which -m may name instead.
-
-    Args:
-        names: of the models, keywords of the function; none: all arguments are models.
-        then: what follows, "TARGET", "TASK..." or "[NAME]...", in the keyword `others`; "":
-            nothing.
-    """
+    """Decorate a verb whose first arguments are models, which -m may name instead."""
     titles = [*map(str.upper, names), *filter(None, [then])]
     what = " and ".join(title.strip("[].") for title in titles[: max(1, len(names))])
 
@@ -289,20 +283,12 @@ _DISPLAY_OPTIONS = (
 
 
 def takes_texts(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a verb with the options that all verbs on texts share.
-
-    Args:
-        function: takes them as a `Request`, followed by its own options.
-    """
+    """Decorate a verb with the options that all verbs on texts share."""
     return _takes((*_INPUT_OPTIONS, *_ANSWER_OPTIONS), function)
 
 
 def takes_shown_texts(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a verb that shows its answers, instead of writing a row for each.
-
-    Args:
-        function: as for `takes_texts`.
-    """
+    """Decorate a verb that shows its answers, instead of writing a row for each."""
     return _takes((*_INPUT_OPTIONS, *_DISPLAY_OPTIONS), function)
 
 

@@ -81,10 +81,6 @@ def group_in_windows(
     """Group inputs in windows, which are answered one after the other.
 
     The first is small, so that the first answers come soon.
-
-    Args:
-        items: inputs; None ends a window, since no more are available yet.
-        most: inputs of the largest window.
     """
     window: list[Item] = []
     size, characters = min(FIRST_WINDOW_TEXTS, most), 0
@@ -100,15 +96,7 @@ def group_in_windows(
 
 
 def read_source(request: Request, parts: Parts) -> Source:
-    """Open the inputs of a command line.
-
-    Args:
-        request: of the command line.
-        parts: how many texts an input has.
-
-    Raises:
-        InputError: a source that cannot be read, or inputs with a wrong number of texts.
-    """
+    """Open the inputs of a command line."""
     _check(request, parts)
     if request.texts or request.pairs:
         return Source(iter(_arguments(request, parts)))
@@ -118,15 +106,7 @@ def read_source(request: Request, parts: Parts) -> Source:
 def open_source(
     source: str, columns: Sequence[str], parts: Parts, format: str | None = None
 ) -> Source:
-    """Open a file, or standard input.
-
-    Args:
-        source: a path, or "-".
-        columns: of a table; (): see `find_text_column`.
-        parts: how many texts an input has.
-        format: one of `INPUT_FORMATS`; None: by the file's name. Standard input is lines, or JSONL
-            where columns are named.
-    """
+    """Open a file, or standard input."""
     if source == "-":
         if sys.stdin is None:
             raise click.UsageError("no texts: give some as arguments, -i FILE, or standard input")
@@ -176,12 +156,7 @@ def _check(request: Request, parts: Parts) -> None:
 
 
 def check_words(texts: Sequence[str], *, need_a_file: bool = False) -> None:
-    """Refuse files given as texts; where there are texts too, note a file.
-
-    Args:
-        texts: arguments of the command line.
-        need_a_file: whether `-i` is missing, so that any file is meant for it.
-    """
+    """Refuse files given as texts; where there are texts too, note a file."""
     named = [text for text in texts if _is_file(text)]
     if not named:
         return

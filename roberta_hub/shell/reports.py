@@ -24,12 +24,7 @@ FORMAT = option(
 
 
 def write_report(found: Reported, form: str = "text") -> int:
-    """Write a report on standard output, and return its exit status.
-
-    Args:
-        found: the result.
-        form: "text", "json" or "markdown".
-    """
+    """Write a report on standard output, and return its exit status."""
     report = found.report()
     if form == "json":
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))

@@ -14,11 +14,7 @@ from roberta_hub.verbs.question import Question
 
 
 def command_of(question: Question[Any, Any]) -> click.Command:
-    """Make the command of a verb.
-
-    Args:
-        question: the verb.
-    """
+    """Make the command of a verb."""
 
     def answer(request: Request, **given: Any) -> int:
         for name, own in question.options.items():

@@ -41,16 +41,7 @@ AskModel = Callable[["RobertaHubInterface", list[Any]], Sequence[Record]]
 
 
 def answer_rows(request: Request, question: Question[Any, Any], settings: Mapping[str, Any]) -> int:
-    """Run a verb that answers each row separately.
-
-    Args:
-        request: of the command line.
-        question: the verb.
-        settings: its options by their Python names; None: not given.
-
-    Returns:
-        The exit status.
-    """
+    """Run a verb that answers each row separately."""
     answer_format = question.answer_format(settings)
     if request.model is None and question.parts_of_tiny is not None:
         answer_format = replace(answer_format, parts=question.parts_of_tiny)
@@ -77,21 +68,7 @@ def run_windows(
     most: int = MAX_WINDOW_TEXTS,
     load: Callable[[Request], RobertaHubInterface] | None = None,
 ) -> int:
-    """Answer the inputs of a command line in order, window by window.
-
-    Args:
-        request: of the command line.
-        answer_format: of the answers.
-        question: runs the model.
-        most: largest number of inputs per window.
-        load: loads the model; None: `load_requested`.
-
-    Returns:
-        The exit status.
-
-    Raises:
-        InputError: with `--errors raise`, once all else is written: inputs without an answer.
-    """
+    """Answer the inputs of a command line in order, window by window."""
     kind = format_of(request, answer_format)  # raises before anything is read
     source = read_source(request, answer_format.parts)
     layout = Layout(
@@ -163,14 +140,7 @@ def _progress_bar(request: Request) -> Any:
 def _answers(
     roberta: RobertaHubInterface, window: Sequence[Item], question: AskModel, *, raises: bool
 ) -> list[AnsweredRow]:
-    """Answer the inputs of a window, but those at fault.
-
-    Args:
-        roberta: the model.
-        window: inputs.
-        question: runs the model.
-        raises: whether the first fault is raised; else it is in the place of the answer.
-    """
+    """Answer the inputs of a window, but those at fault."""
     asked = [item for item in window if item.fault is None]
     texts = [item.texts[0] if len(item.texts) == 1 else item.texts for item in asked]
 

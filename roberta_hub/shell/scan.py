@@ -20,15 +20,7 @@ from roberta_hub.terminal import clean
 
 
 def scan_files(files: Sequence[Path], *, as_json: bool = False) -> int:
-    """Print what is in each file.
-
-    Args:
-        files: checkpoints and archives of any format.
-        as_json: print a list of objects, one a file.
-
-    Returns:
-        0 if `load_model` accepts all, 1 if it refuses one, else 2: one is no checkpoint.
-    """
+    """Print what is in each file."""
     reports = [_report(path) for path in files]
     print(json.dumps(reports, indent=2) if as_json else "\n\n".join(map(_written, reports)))
     found = {report["status"] for report in reports}

@@ -59,14 +59,7 @@ def takes_arguments(
     names: Collection[str] | None = None,
     **own: Mapping[str, Any] | None,
 ) -> Decorator:
-    """Decorate a verb with an option for each argument of the function that it calls.
-
-    Args:
-        file: where the function is, in the package.
-        function: its name.
-        names: arguments; None: all that have a default.
-        own: keywords of `_option` for an argument; None: it is no option.
-    """
+    """Decorate a verb with an option for each argument of the function that it calls."""
     options = [
         _option(argument, **{**EVERYWHERE.get(argument.name, {}), **about})
         for argument in arguments_of(file, function)
@@ -84,10 +77,6 @@ def takes_arguments(
 
 def arguments_of(file: str, name: str) -> Iterator[Argument]:
     """Read the arguments of a function.
-
-    Args:
-        file: where the function is, in the package.
-        name: of the function; of several overloads the last is read.
 
     Example:
         >>> argument = next(arguments_of("settings.py", "check_pooling"))
@@ -134,16 +123,7 @@ def _option(
     left: bool = False,
     **own: Any,
 ) -> Decorator:
-    """Declare the option of an argument.
-
-    Args:
-        argument: of the function.
-        flags: names of the option, if not its own.
-        ends: least and most of a whole number.
-        needed: whether the verb checks that it is given.
-        left: whether the default is left to the function, so that None is not given.
-        own: keywords of click.
-    """
+    """Declare the option of an argument."""
     flag = f"--{argument.name.replace('_', '-')}"
     if argument.kind == "bool" and argument.default is True:
         flag = f"{flag}/{flag[:2]}no{flag[1:]}"

@@ -91,11 +91,7 @@ class _Corpus:
     """The texts to search, and the places of the latest; rows without a text are left out."""
 
     def __init__(self, request: Request) -> None:
-        """Open a corpus and read its first text, so that errors come before the model is loaded.
-
-        Args:
-            request: names the file and the column.
-        """
+        """Open a corpus and read its first text, so that errors come before the model is loaded."""
         name = request.source or "-"
         source = open_source(name, request.columns, Parts(most=1), request.input_format)
         self.tally = Tally()

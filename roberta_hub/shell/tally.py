@@ -25,11 +25,7 @@ class Tally:
         self._texts = LeftOut()
 
     def add(self, rows: Iterable[AnsweredRow]) -> None:
-        """Count answered inputs.
-
-        Args:
-            rows: of a window.
-        """
+        """Count answered inputs."""
         for row in rows:
             item = row.item
             self._texts.has(item.fault if item.fault is not None else item.texts, item.where)
@@ -38,14 +34,7 @@ class Tally:
                 self._errors += [row.error] if len(self._errors) < ERRORS_SHOWN else []
 
     def finish(self, errors: Errors) -> None:
-        """Say once what was missing, or looks so.
-
-        Args:
-            errors: "raise" or "column".
-
-        Raises:
-            InputError: with "raise", inputs without an answer.
-        """
+        """Say once what was missing, or looks so."""
         notes = self._texts.looking_missing()
         if self._unanswered and errors == "column":
             missing = self._texts.missing
@@ -63,10 +52,6 @@ class Tally:
 
 
 def fault_error(item: Item) -> InputError:
-    """Make the error of an input at fault.
-
-    Args:
-        item: with its fault.
-    """
+    """Make the error of an input at fault."""
     assert item.fault is not None
     return InputError(item.fault.why, place=item.where)

@@ -14,12 +14,7 @@ DASHED_TEXT = "Put a text that begins with - after --, which follows all options
 
 
 def said_of(error: click.NoSuchOption, arguments: Sequence[str]) -> str:
-    """Say what is meant by an option that there is not.
-
-    Args:
-        error: click's.
-        arguments: of the command line.
-    """
+    """Say what is meant by an option that there is not."""
     said = f"No such option {short_repr(error.option_name)}."
     parameters = error.ctx.command.params if error.ctx else []
     word = next((word for word in arguments if word.startswith(error.option_name)), "")

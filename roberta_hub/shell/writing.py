@@ -39,15 +39,7 @@ MAX_LINKS = 40
 
 @contextlib.contextmanager
 def open_sink(request: Request, layout: Layout) -> Iterator[Sink]:
-    """Open the sink for the answers of a verb.
-
-    Args:
-        request: with format and target.
-        layout: of the rows.
-
-    Yields:
-        The sink. A file is replaced when the block ends without an error.
-    """
+    """Open the sink for the answers of a verb."""
     kind = format_of(request, layout.answer_format)
     if request.target in (None, "-"):
         sink = SINKS[kind](sys.stdout, layout)
@@ -61,15 +53,7 @@ def open_sink(request: Request, layout: Layout) -> Iterator[Sink]:
 
 
 def format_of(request: Request, answer_format: AnswerFormat) -> str:
-    """Format of the answers: as requested, else by the target.
-
-    Args:
-        request: with format and target.
-        answer_format: of the answers.
-
-    Raises:
-        UsageError: an unknown ending, or a format that cannot hold the answers.
-    """
+    """Format of the answers: as requested, else by the target."""
     kind = request.format or _default_format(request.target)
     has_vectors = not answer_format.sample.keys().isdisjoint(("vector", "vectors"))
     if kind in ("parquet", "npy") and request.target in (None, "-"):
@@ -102,9 +86,6 @@ def descriptor_of(target: str) -> int | None:
 
     To replace such a path by a rename would replace the file behind it, and lose what others write
     to it.
-
-    Args:
-        target: a path, which may be a link to such a path.
     """
     path = os.path.abspath(target)
     for _ in range(MAX_LINKS):

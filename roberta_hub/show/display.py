@@ -151,10 +151,6 @@ class ShownList(list[Item]):
     def to_pandas(self) -> Any:
         """Return a pandas frame with a row for each answer, its fields as columns.
 
-        Raises:
-            MissingExtraError: pandas is not installed.
-            InputTypeError: the answers are lists themselves, or have no fields.
-
         Example:
             >>> found = ShownList([Display("One", [], {"label": "a"})], lambda items: items[0])
             >>> found.to_pandas()["label"].tolist()

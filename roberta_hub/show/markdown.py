@@ -35,10 +35,6 @@ def code(text: object) -> str:
 def fenced(text: object, language: str = "") -> str:
     r"""Write lines as code, in a fence that none of them closes.
 
-    Args:
-        text: of several lines.
-        language: that it is in; "": none.
-
     Example:
         >>> print(fenced("a\n```\nb"))
         ````

@@ -30,10 +30,6 @@ def harmless(text: object, keep: str = "") -> str:
     These are control characters, line separators, marks that turn the direction of writing around,
     and halves of surrogate pairs.
 
-    Args:
-        text: any text from outside.
-        keep: characters that stay nevertheless: "\n\t" where line breaks are shown as such.
-
     Example:
         >>> harmless("a\u202eb\x1b naïve")
         'a\\u202eb\\x1b naïve'
@@ -52,12 +48,6 @@ def harmless(text: object, keep: str = "") -> str:
 
 def element(tag: str, *children: Html | str, keep: str = "", **attributes: str) -> Html:
     """Build an element. Children and values of attributes are escaped, unless they are `Html`.
-
-    Args:
-        tag: of `TAGS`.
-        children: text, or elements.
-        keep: as in `harmless`, for the text.
-        attributes: of `ATTRIBUTES`; an empty one is left out. Values keep their line breaks.
 
     Example:
         >>> print(element("span", "a < b", title='"'))

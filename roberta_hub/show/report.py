@@ -73,11 +73,7 @@ class Report:
         return harmless("\n\n".join([heading, *(blocks or [fenced(self)])]), keep="\n")
 
     def display(self, values: Mapping[str, Any] | None = None) -> Display:
-        """Return what a notebook draws.
-
-        Args:
-            values: the result in plain words and numbers; None: none.
-        """
+        """Return what a notebook draws."""
         parts = [part for section in self.sections for part in section.parts]
         return Display(self.title, parts, values or {})
 
@@ -136,35 +132,19 @@ def plain(value: Any) -> Any:
 
 
 def said(text: str, markdown: str | None = None) -> Section:
-    """Say a sentence.
-
-    Args:
-        text: of one line.
-        markdown: the same for Markdown; None: as `inline` writes it.
-    """
+    """Say a sentence."""
     return Section([text], [inline(text) if markdown is None else markdown], [Note(text)])
 
 
 def facts(rows: Sequence[tuple[str, str]], name: str, width: int | None = None) -> Section:
-    """List names with their values.
-
-    Args:
-        rows: name and value of each.
-        name: what the names are.
-        width: columns of a name in the text, with its gap; None: as the longest asks.
-    """
+    """List names with their values."""
     wide = width or max(len(key) for key, _ in rows) + 2
     lines = [clean(f"  {key:<{wide}}{value}") for key, value in rows]
     return Section(lines, markdown_table([[name, ""], *rows]), [Facts(rows)])
 
 
 def table(rows: Sequence[Sequence[str | Cell]], left: Sequence[int] = (0,)) -> Section:
-    """Show a table; its first column names the rows.
-
-    Args:
-        rows: the first one has the names of the columns.
-        left: columns that are aligned to the left.
-    """
+    """Show a table; its first column names the rows."""
     cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
     head, *body = [[cell.value for cell in row] for row in cells]
     named = [[code(name), *values] for name, *values in body]
@@ -173,12 +153,7 @@ def table(rows: Sequence[Sequence[str | Cell]], left: Sequence[int] = (0,)) -> S
 
 
 def listed(title: str, rows: Sequence[tuple[str, str]]) -> Section:
-    """List places, and what is to be said of each.
-
-    Args:
-        title: what they are.
-        rows: place and sentence of each; none: nothing is shown.
-    """
+    """List places, and what is to be said of each."""
     if not rows:
         return Section()
     lines = [f"{where}: {what}" for where, what in rows]
@@ -190,21 +165,12 @@ def listed(title: str, rows: Sequence[tuple[str, str]]) -> Section:
 
 
 def notes(lines: Sequence[str], markdown: Callable[[str], str] = inline) -> Section:
-    """Say what was left out, and what to know of the numbers.
-
-    Args:
-        lines: a sentence each.
-        markdown: writes one of them for Markdown.
-    """
+    """Say what was left out, and what to know of the numbers."""
     return Section(lines, [f"- {markdown(line)}" for line in lines], [*map(Note, lines)])
 
 
 def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
     """Write a table in Markdown.
-
-    Args:
-        rows: the first one has the names of the columns.
-        left: columns that are aligned to the left.
 
     Example:
         >>> markdown_table([["", "rows"], ["all", "4"]])

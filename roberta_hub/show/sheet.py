@@ -51,11 +51,7 @@ class Picture(bytes):
 
 
 class Sheet:
-    """Takes what displays draw; `y` is where the next thing begins.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Takes what displays draw; `y` is where the next thing begins."""
 
     def __init__(self) -> None:
         try:
@@ -105,18 +101,7 @@ class Sheet:
         turned: bool = False,
         below: float = 0.0,
     ) -> None:
-        """Write a text on the line that begins at `y`.
-
-        Args:
-            x: where it begins, or ends, or has its middle, as `align` says.
-            text: one line.
-            size: of the letters.
-            align: "left", "right" or "center".
-            bold: whether it is.
-            quiet: grey, for captions.
-            turned: upwards, and `y` is where it begins.
-            below: how far under `y`.
-        """
+        """Write a text on the line that begins at `y`."""
         y = self.y + below
         font = _font(size, bold)
         where = {"rotation": 90, "va": "bottom"} if turned else {"va": "baseline"}
@@ -144,17 +129,7 @@ class Sheet:
         below: float = 0.0,
         dotted: bool = False,
     ) -> None:
-        """Fill a box whose upper edge is at `y`.
-
-        Args:
-            x: its left edge.
-            width: of the box.
-            height: of the box.
-            colour: that fills it.
-            opacity: of the colour.
-            below: how far under `y`.
-            dotted: whether a dotted line runs along its lower edge.
-        """
+        """Fill a box whose upper edge is at `y`."""
         y, fill = self.y + below, tuple(part / 255 for part in colour)
         self._reached = max(self._reached, x + width)
 

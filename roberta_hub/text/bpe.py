@@ -39,16 +39,6 @@ class GPT2BPE:
 
     In fairseq's methods ids are decimal strings separated by spaces, as a dictionary names them.
 
-    Args:
-        merges: the two parts of each merge, earliest first.
-        ids: the id of each token; None for GPT-2's numbering: bytes in `BYTE_ORDER`, merge k = 256
-            + k, then `<|endoftext|>`.
-        add_prefix_space: a text is read with a space before it unless it has one.
-        fairseq_names: what fairseq calls the files of ids and merges.
-
-    Raises:
-        VocabularyError: the tables contradict themselves or each other.
-
     Example:
         >>> bpe = GPT2BPE.shipped()
         >>> bpe.encode("Hello world!"), bpe.decode("15496 995 0")
@@ -103,14 +93,6 @@ class GPT2BPE:
         """Read the files that fairseq calls `gpt2_encoder_json` and `gpt2_vocab_bpe`.
 
         Those that it calls `bpe_vocab` and `bpe_merges` have the same form.
-
-        Args:
-            encoder_json: JSON object from printable token to id.
-            vocab_bpe: a version line, then one merge a line, `left right`.
-            settings: further arguments of the class.
-
-        Raises:
-            VocabularyError: a file is missing, damaged, or does not fit the other.
         """
         ids = read_encoder(Path(encoder_json))
         merges = read_merges(Path(vocab_bpe))
@@ -123,10 +105,6 @@ class GPT2BPE:
 
     def encode_ids(self, text: str) -> list[int]:
         """Turn text into GPT-2 ids. Special words such as `<mask>` are text like any other.
-
-        Raises:
-            InputTypeError: `text` is not a str.
-            InputError: `text` holds half of a surrogate pair, which UTF-8 cannot express.
 
         Example:
             >>> GPT2BPE.shipped().encode_ids("<mask>")
@@ -274,9 +252,6 @@ class GPT2BPE:
     def token_bytes(self, number: int) -> bytes:
         """Return the bytes of one token, which are what it adds to a text.
 
-        Raises:
-            InputError: no such id.
-
         Example:
             >>> GPT2BPE.shipped().token_bytes(995)
             b' world'
@@ -333,12 +308,6 @@ class GPT2BPE:
 
         tokenizer.json repeats it, for `tokenizers` and servers based on it. It is
         left out where a merge makes a piece without an id, which `tokenizers` refuses.
-
-        Args:
-            rows: what each of the model's ids is: a GPT-2 id, or a symbol that is none.
-
-        Raises:
-            CheckpointError: a piece with two ids.
         """
         names = [row if isinstance(row, str) else self.piece(row) for row in rows]
         ids = {name: i for i, name in enumerate(names)}
@@ -358,11 +327,7 @@ class GPT2BPE:
         return files
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """encoder.json and vocab.bpe, or the names that they were read by.
-
-        Raises:
-            CheckpointError: fairseq's BPE puts no space in front.
-        """
+        """encoder.json and vocab.bpe, or the names that they were read by."""
         if self.add_prefix_space:
             raise CheckpointError(
                 "fairseq's BPE puts no space before a text, as this tokenizer does; save as "

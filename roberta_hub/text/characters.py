@@ -9,12 +9,7 @@ from roberta_hub.errors import InputError, InputTypeError
 
 
 def check_text(text: Any) -> None:
-    """Refuse what no text file could hold.
-
-    Raises:
-        InputTypeError: not a str.
-        InputError: half of a surrogate pair.
-    """
+    """Refuse what no text file could hold."""
     if not isinstance(text, str):
         several = isinstance(text, (list, tuple))
         hint = "; encode_batch gives ids of several texts, embed their vectors" if several else ""

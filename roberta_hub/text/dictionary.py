@@ -56,13 +56,6 @@ def tokenize_line(line: str) -> list[str]:
 class Dictionary:
     """Symbols, their ids and how often each was seen in training, as in fairseq.
 
-    Args:
-        bos: the symbol that begins a sequence, id 0.
-        pad: padding, id 1.
-        eos: the symbol that ends a sequence, id 2.
-        unk: the unknown symbol, id 3.
-        extra_special_symbols: further symbols ahead of the ordinary ones.
-
     Example:
         >>> d = Dictionary()
         >>> d.add_symbol("hello"), d.index("hello"), d.index("bye") == d.unk(), d[4], len(d)
@@ -119,9 +112,6 @@ class Dictionary:
     ) -> Dictionary:
         """Number symbols in order; special ones may be anywhere, as in BERT's vocabulary.
 
-        Raises:
-            VocabularyError: a duplicate symbol, or a missing special one.
-
         Example:
             >>> names = {"bos": "[CLS]", "pad": "[PAD]", "eos": "[SEP]", "unk": "[UNK]"}
             >>> symbols = ["[PAD]", "the", "[UNK]", "[CLS]", "[SEP]"]
@@ -145,12 +135,6 @@ class Dictionary:
     @classmethod
     def from_rows(cls, rows: Sequence[str]) -> Dictionary:
         """Number rows that begin with fairseq's special symbols, which may have a second row each.
-
-        Args:
-            rows: a symbol for each id; unused rows of special symbols end in `UNUSED_SUFFIX`.
-
-        Raises:
-            VocabularyError: two rows have one name.
 
         Example:
             >>> d = Dictionary.from_rows(["<s>NOTUSED", "<pad>", "</s>", "<unk>", "a", "<s>"])
@@ -240,16 +224,7 @@ class Dictionary:
         return self.indices.get(sym, self.unk_index)
 
     def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
-        """Add `n` to the count of a symbol, which is appended if it is new.
-
-        Args:
-            word: the symbol.
-            n: occurrences to add.
-            overwrite: append it even if it is there; its index moves to the new place.
-
-        Returns:
-            The id.
-        """
+        """Add `n` to the count of a symbol, which is appended if it is new."""
         if word in self.indices and not overwrite:
             idx = self.indices[word]
             self.count[idx] += n
@@ -266,13 +241,7 @@ class Dictionary:
             self.add_symbol(word, n=new_dict.count[new_dict.indices[word]])
 
     def finalize(self, threshold: int = -1, nwords: int = -1, padding_factor: int = 8) -> None:
-        """Sort the ordinary symbols by descending count, ties by name, and pad the size.
-
-        Args:
-            threshold: leave out symbols seen less often.
-            nwords: keep this many symbols, the special ones included; -1: all.
-            padding_factor: fill up to a multiple of this with `madeupword` symbols; 1: no filling.
-        """
+        """Sort the ordinary symbols by descending count, ties by name, and pad the size."""
         keep = (nwords if nwords > 0 else len(self)) - self.nspecial
         counts = dict(zip(self.symbols[self.nspecial :], self.count[self.nspecial :], strict=True))
         ordered = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
@@ -305,15 +274,6 @@ class Dictionary:
     ) -> str:
         """Join the symbols of a row of ids, without `<s>` and `</s>`; of a matrix, one line a row.
 
-        Args:
-            tensor: ids, (T,) or (B, T).
-            bpe_symbol: joins subwords of a kind, one of `SUBWORD_KINDS`; None: no joining.
-            escape_unk: write `<<unk>>` for unknown symbols, to tell them from a literal `<unk>`.
-            extra_symbols_to_ignore: ids to leave out as well.
-            unk_string: what to write for unknown symbols instead.
-            include_eos: keep `</s>`.
-            separator: between symbols.
-
         Example:
             >>> Dictionary.roberta().string([0, 31414, 232, 50264, 2])
             '15496 995 <mask>'
@@ -344,17 +304,6 @@ class Dictionary:
     ) -> Tensor:
         """Turn a line of symbols into ids.
 
-        Args:
-            line: symbols separated by whitespace.
-            line_tokenizer: splits the line.
-            add_if_not_exist: new symbols enter the dictionary; otherwise they become `<unk>`.
-            consumer: called with each symbol and its id.
-            append_eos: end with `</s>`.
-            reverse_order: last symbol first.
-
-        Returns:
-            int32 tensor (T,).
-
         Example:
             >>> Dictionary.roberta().encode_line("15496 995 nothing", add_if_not_exist=False)
             tensor([31414,   232,     3,     2], dtype=torch.int32)
@@ -371,16 +320,6 @@ class Dictionary:
     @classmethod
     def parse(cls, data: bytes, source: str, *, add_mask: bool = False) -> Dictionary:
         r"""Read the bytes of a dictionary file.
-
-        Args:
-            data: lines `symbol count`, each perhaps followed by ` #fairseq:overwrite`.
-            source: name of the file for error messages.
-            add_mask: append `<mask>` if the file has none, as RoBERTa's tasks do; their `dict.txt`
-                leaves it out.
-
-        Raises:
-            VocabularyError: empty, no UTF-8, a line of another form, a symbol twice, or a size
-                beyond all reason.
 
         Example:
             >>> Dictionary.parse(b"hello 3\nworld 1\n", "dict.txt", add_mask=True).symbols[4:]
@@ -408,14 +347,6 @@ class Dictionary:
 
     def dumps(self, *, with_mask: bool = True) -> bytes:
         r"""Write the file that `parse` reads; `parse(d.dumps(), "")` has the same ids.
-
-        Args:
-            with_mask: False leaves out a `<mask>` at the end, as in the files that fairseq writes:
-                its tasks add it.
-
-        Raises:
-            VocabularyError: a symbol holds a line break, or the special symbols are not where
-                fairseq's are; the format can express neither.
 
         Example:
             >>> Dictionary.roberta().dumps(with_mask=False)[-18:]
@@ -503,11 +434,7 @@ def _entry(line: str, where: str) -> tuple[str, int, bool]:
 
 
 def _file_of(symbols: Sequence[str], counts: Sequence[int], first: int) -> bytes:
-    """Write the symbols from number `first` on as a file; the others are implied.
-
-    Raises:
-        VocabularyError: a symbol holds a line break, which the format cannot express.
-    """
+    """Write the symbols from number `first` on as a file; the others are implied."""
     seen = set(symbols[:first])
     lines = []
     for idx in range(first, len(symbols)):
@@ -522,13 +449,6 @@ def _file_of(symbols: Sequence[str], counts: Sequence[int], first: int) -> bytes
 
 def join_subwords(sentence: str, kind: str | None) -> str:
     """Join the subwords of a sentence (`fairseq/data/data_utils.py post_process`).
-
-    Args:
-        sentence: symbols separated by spaces.
-        kind: one of `SUBWORD_KINDS`; None leaves the sentence as it is.
-
-    Raises:
-        UnknownNameError: another kind.
 
     Example:
         >>> join_subwords("h e | s a w", "letter"), join_subwords("a <SIL> b", "silence")

@@ -18,10 +18,6 @@ class ForeignEngine:
     Its pieces are numbered as in the dictionary. It knows no places of characters, so that verbs
     which show or count words refuse, and it is not saved with the model.
 
-    Args:
-        engine: with fairseq's `encode` and, to decode, `decode`.
-        dictionary: of the model.
-
     Example:
         >>> class Letters:
         ...     def encode(self, x):

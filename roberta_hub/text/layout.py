@@ -28,9 +28,6 @@ LEAST_LENGTH = 3
 class SequenceLayout:
     """Special ids of sequences, and the number of separators between sentences.
 
-    Raises:
-        InputError: neither one nor two separators.
-
     Example:
         >>> layout = SequenceLayout.of(Dictionary.roberta())
         >>> layout.bos, layout.pad, layout.eos, layout.unk, layout.mask, layout.separators
@@ -71,11 +68,6 @@ class SequenceLayout:
 
         Where a dict.txt gives a special symbol a second id, that one is written, as fairseq writes
         it; but an unknown piece is `unk()`, and padding `pad()`.
-
-        Args:
-            dictionary: knows the ids.
-            mask: the symbol of a token to be guessed.
-            separators: number of ids between two sentences.
         """
         return cls(
             bos=dictionary.index(dictionary.bos_word),
@@ -90,13 +82,6 @@ class SequenceLayout:
 
     def changed(self, settings: object, size: int) -> SequenceLayout:
         """Return the layout with what a file of settings says: ids by name, and `separators`.
-
-        Args:
-            settings: the file's value, which may be anything.
-            size: how many ids there are.
-
-        Raises:
-            VocabularyError: a name or a value that cannot be.
 
         Example:
             >>> layout = SequenceLayout(bos=0, pad=1, eos=2, unk=3)
@@ -182,13 +167,6 @@ def lay_out(
     flat: array[int], sentences: Sequence[Sequence[int]], begin: int, end: int, separators: int
 ) -> None:
     """Append one sequence to an array.
-
-    Args:
-        flat: is appended to.
-        sentences: numbers of each sentence's pieces; at least one sentence.
-        begin: what begins the sequence.
-        end: what ends each sentence.
-        separators: number of ends between two sentences.
 
     Example:
         >>> flat = array("i")

@@ -35,14 +35,7 @@ private one, which hardly any text holds.
 
 
 class Merger:
-    """Turns texts into the numbers of their tokens.
-
-    Args:
-        tokens: single bytes and what merges form, earliest first; a token's rank is its place here,
-            and what tiktoken counts in.
-        numbers: the number of each token; None: its rank.
-        size: what `encode_joined` puts for `BEGIN`; for `END` it puts one more.
-    """
+    """Turns texts into the numbers of their tokens."""
 
     def __init__(
         self, tokens: Sequence[bytes], numbers: Mapping[bytes, int] | None, size: int

@@ -100,12 +100,7 @@ class SubwordTokenizer(Protocol):
         ...
 
     def encode_ids(self, text: str) -> list[int]:
-        """Encode a text as piece numbers; special words in it are plain text.
-
-        Raises:
-            InputTypeError: not a str.
-            InputError: half of a surrogate pair.
-        """
+        """Encode a text as piece numbers; special words in it are plain text."""
         ...
 
     def spans(self, text: str) -> list[tuple[int, int]]:
@@ -183,22 +178,11 @@ class PieceTable(Protocol):
         ...
 
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
-        """Files of the same tokenizer in transformers' format, by name.
-
-        Args:
-            rows: for each id of the model a piece number, or a symbol that is not a piece.
-
-        Raises:
-            CheckpointError: the files cannot express the rows.
-        """
+        """Files of the same tokenizer in transformers' format, by name."""
         ...
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """Files that fairseq reads for this tokenizer besides dict.txt, by name.
-
-        Raises:
-            CheckpointError: fairseq has no such tokenizer.
-        """
+        """Files that fairseq reads for this tokenizer besides dict.txt, by name."""
         ...
 
     def decode(self, x: str, /) -> str:

@@ -238,9 +238,6 @@ class _Pieces:
 
         The form is: length, text, score, and the kind where it is not `NORMAL`. A loop of its own,
         since there are 250,000.
-
-        Returns:
-            The offset after the last one.
         """
         raw, scores, kinds = self.raw, self.scores, self.kinds
         end = place

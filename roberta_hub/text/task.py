@@ -43,9 +43,6 @@ class Task:
     def mask_idx(self) -> int:
         """Id of `<mask>`.
 
-        Raises:
-            VocabularyError: the dictionary has none.
-
         Example:
             >>> Task(Dictionary.roberta()).mask_idx
             50264

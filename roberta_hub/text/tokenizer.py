@@ -40,13 +40,6 @@ class Tokenizer:
     The tables are taken from the dictionary when the tokenizer is made: a symbol added later is not
     seen.
 
-    Args:
-        engine: cuts text into pieces.
-        dictionary: knows each piece by the name that the engine gives it; a piece it lacks becomes
-            `<unk>`.
-        layout: which ids are special and how sentences are joined; None: RoBERTa's, as the
-            dictionary has it.
-
     Example:
         >>> tokenizer = Tokenizer.shipped()
         >>> tokenizer.encode("Hello world!")
@@ -142,11 +135,7 @@ class Tokenizer:
 
     @property
     def mask_idx(self) -> int:
-        """Id of `<mask>`.
-
-        Raises:
-            VocabularyError: the model has none.
-        """
+        """Id of `<mask>`."""
         if self.layout.mask is None:
             raise VocabularyError(f"the dictionary has no {MASK}, so nothing can be masked")
         return self.layout.mask
@@ -211,18 +200,6 @@ class Tokenizer:
 
         Special words in the text are text: no input can write a special token. Nothing is cut off.
 
-        Args:
-            sentence: the first sentence.
-            more: further ones.
-            no_separator: one `</s>` between sentences, where the layout has two.
-
-        Returns:
-            int64 tensor (T,).
-
-        Raises:
-            InputTypeError: a sentence is not a str.
-            InputError: a sentence holds half of a surrogate pair.
-
         Example:
             >>> tokenizer = Tokenizer.shipped()
             >>> tokenizer.encode("It was a great day")
@@ -236,17 +213,6 @@ class Tokenizer:
     @checked
     def encode_batch(self, texts: Sequence[Text], threads: int | None = None) -> list[Tensor]:
         """Turn many texts into ids, the same as `encode` gives for each.
-
-        Args:
-            texts: sentences, or tuples of sentences that make one sequence.
-            threads: how many share the work; None: one.
-
-        Returns:
-            An int64 tensor (T_i,) for each text, in order. Neighbours are views of one tensor:
-            `.clone()` what is kept much longer than the rest.
-
-        Raises:
-            InputTypeError, InputError: as `encode`, and the message names the item.
 
         Example:
             >>> Tokenizer.shipped().encode_batch(["Hello", ("Hello", " world")])
@@ -297,13 +263,6 @@ class Tokenizer:
         Whitespace before a placeholder belongs to it, since the word to be found brings its own:
         `'a <mask>'` and `'a<mask>'` are the same.
 
-        Args:
-            text: any number of placeholders.
-            mask_token: the placeholder; None: each of `placeholders`.
-
-        Returns:
-            int64 tensor (T,).
-
         Example:
             >>> Tokenizer.shipped().encode_masked("Hello <mask>!")
             tensor([    0, 31414, 50264,   328,     2])
@@ -324,13 +283,6 @@ class Tokenizer:
 
         `<s>`, `</s>` and padding leave no trace; `<mask>`, `<unk>` and fillers show their names;
         bytes that are no UTF-8 become U+FFFD.
-
-        Args:
-            tokens: (T,), of any integer type, on any device; or a list of ints.
-
-        Raises:
-            InputTypeError: not whole numbers.
-            InputError: not one-dimensional, or an id outside the dictionary.
 
         Example:
             >>> tokenizer = Tokenizer.shipped()

@@ -91,11 +91,6 @@ class Fold(dict[int, str]):
     The result separates words by blanks: punctuation and ideographs have a blank on each
     side.
 
-    Args:
-        lower: in lower case.
-        strip: accents go. The text is taken apart for that, Hangul too.
-        chinese: ideographs are words.
-
     Example:
         >>> "Déjà-vu, 你好!".translate(Fold(lower=True, strip=True, chinese=True)).split()
         ['deja', '-', 'vu', ',', '你', '好', '!']

@@ -61,14 +61,6 @@ class SentencePiece:
 
     It holds fairseq's `SentencepieceBPE` methods. Many threads may call one engine.
 
-    Args:
-        model: checked.
-        family: how texts are cleaned, and what transformers calls the tokenizer.
-
-    Raises:
-        MissingExtraError: the library is missing or older than `OLDEST_SENTENCEPIECE`.
-        VocabularyError: it refuses the model.
-
     Example:
         >>> from roberta_hub.text.sentencepiece_file import model_of
         >>> texts, kinds = ["<unk>", "▁", "▁a", "b"], bytes([2, 1, 1, 1])
@@ -187,10 +179,6 @@ class SentencePiece:
         """Turn a text into the numbers of its pieces; unknown neighbours become one number.
 
         Special words such as `<mask>` are text like any other.
-
-        Raises:
-            InputTypeError: `text` is not a str.
-            InputError: `text` holds half of a surrogate pair.
         """
         check_text(text)
         return self._recut(self._numbers(self._read(text)))
@@ -345,9 +333,6 @@ class SentencePiece:
 
         tokenizer.json gives these ids on ordinary text, and others where its reader differs from
         SentencePiece: half-width katakana, long runs of one character, special words in a text.
-
-        Args:
-            rows: what each of the model's ids is: a piece's number, or a symbol that is no piece.
         """
         files = {} if self.family.file is None else {self.family.file: self._data}
         model = self.model
@@ -356,11 +341,7 @@ class SentencePiece:
         return files
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """sentencepiece.bpe.model.
-
-        Raises:
-            CheckpointError: fairseq has no ALBERT, whose texts are cleaned first.
-        """
+        """sentencepiece.bpe.model."""
         if self.family.cleaning is not None:
             raise CheckpointError(
                 "fairseq's SentencePiece does not clean texts as ALBERT's tokenizer does; save as "

@@ -22,14 +22,6 @@ class WithAddedTokens:
     others in the normalized text between them. Each part between tokens is cut as a text of its
     own.
 
-    Args:
-        base: cuts the rest.
-        added: tokens by their symbols in the dictionary. A symbol of `base` keeps its number; the
-            others are numbered from `base.size` on, in their order.
-
-    Raises:
-        VocabularyError: nothing is left of a token when it is normalized.
-
     Example:
         >>> from roberta_hub.text.bpe import GPT2BPE
         >>> tokenizer = WithAddedTokens(GPT2BPE.shipped(), {"[E1]": AddedToken("[E1]")})

@@ -54,16 +54,6 @@ class WordCache(dict[str, list[int]]):
 class WordPiece:
     """A `SubwordTokenizer` whose numbers are the lines of vocab.txt, which are the model's ids too.
 
-    Args:
-        names: the pieces in the order of their ids, special words among them; `##` continues a
-            word.
-        rules: how texts are cut; None: as BERT's uncased models do.
-        specials: names of the special words, which no text can write; None: BERT's.
-        tokenizer_class: transformers' name of the kind.
-
-    Raises:
-        VocabularyError: a special word is not among the names.
-
     Example:
         >>> names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!", "["]
         >>> engine = WordPiece(names)
@@ -135,12 +125,7 @@ class WordPiece:
         return f"WordPiece {self.rules} {self.specials}"
 
     def encode_ids(self, text: str) -> list[int]:
-        """Turn text into ids. Special words such as `[MASK]` are text like any other.
-
-        Raises:
-            InputTypeError: `text` is not a str.
-            InputError: `text` holds half of a surrogate pair.
-        """
+        """Turn text into ids. Special words such as `[MASK]` are text like any other."""
         check_text(text)
         if not text.isprintable() and any(map(text.count, GLUED)):
             text = text.translate(_GLUED)
@@ -231,11 +216,7 @@ class WordPiece:
         return NormalizedText(read, starts, ends_of([*starts, len(text)]))
 
     def piece(self, number: int) -> str:
-        """Return the piece as vocab.txt writes it.
-
-        Raises:
-            InputError: no such id.
-        """
+        """Return the piece as vocab.txt writes it."""
         if not 0 <= number < self.size:
             raise InputError(f"{number} is no piece; ids run from 0 to {self.size - 1}")
         return self.names[number]
@@ -271,9 +252,6 @@ class WordPiece:
     def files(self, rows: Sequence[int | str]) -> dict[str, bytes]:
         """vocab.txt and tokenizer.json, which say the same.
 
-        Raises:
-            CheckpointError: a piece with two ids, or one that no line can hold.
-
         Example:
             >>> sorted(WordPiece(Specials().names).files(range(5)))
             ['tokenizer.json', 'vocab.txt']
@@ -294,11 +272,7 @@ class WordPiece:
         }
 
     def fairseq_files(self) -> dict[str, bytes]:
-        """None.
-
-        Raises:
-            CheckpointError: always.
-        """
+        """None."""
         raise CheckpointError(
             "fairseq has no WordPiece; save as 'huggingface' or 'roberta_hub' instead"
         )

@@ -142,12 +142,7 @@ def compose(overrides: Sequence[str]) -> Config:
 
 
 def _fit_to_table(config: Config, given: set[str]) -> None:
-    """Leave the published set of a recipe where the data are a table of the user's own.
-
-    Args:
-        config: is changed.
-        given: names of the settings on the command line, which stay as they are.
-    """
+    """Leave the published set of a recipe where the data are a table of the user's own."""
     data = config.data
     if "finetune" not in given or data.train is None:
         return

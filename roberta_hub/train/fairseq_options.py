@@ -239,16 +239,6 @@ ARCHITECTURES = {
 def translate(words: Sequence[str]) -> tuple[Settings, list[str]]:
     """Translate a command of fairseq's into settings.
 
-    Args:
-        words: of the command; its program's name may come first.
-
-    Returns:
-        Settings by name, and sentences about options without effect.
-
-    Raises:
-        UnknownNameError: an option that is not known.
-        InputError: a value that cannot be had here; the message says what to do.
-
     Example:
         >>> settings, said = translate(
         ...     "fairseq-train data-bin --task masked_lm --arch roberta_base --max-tokens 4096 "
@@ -385,10 +375,6 @@ def _check_yaml(path: Path) -> None:
 
 def _typed(name: str, value: Any) -> Any:
     """Read a value as the type that fairseq has for this option.
-
-    Args:
-        name: of the option.
-        value: text; of a yaml file also a list of texts.
 
     Example:
         >>> [_typed(name, "007") for name in ("save_dir", "seed", "lr")]

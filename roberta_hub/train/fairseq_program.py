@@ -29,15 +29,6 @@ _OF_SEVERAL = re.compile(r"torch|srun|accelerate|mpirun|deepspeed")
 def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Take away the program's name, and what stands before it: variables, python, torchrun, srun.
 
-    Args:
-        words: of a command.
-
-    Returns:
-        The program's own words, and sentences about what has no effect.
-
-    Raises:
-        InputError: a program of another name; or one that wants a yaml file, and none is named.
-
     Example:
         >>> split_program("python -m fairseq_cli.train data-bin --fp16".split())
         (['data-bin', '--fp16'], [])

@@ -39,11 +39,6 @@ def check(config: Config) -> Config:
     A state holds the settings, and is read without classes of other packages.
 
     An error names the field, its value and the limits.
-
-    Raises:
-        InputTypeError: a value of another type than the field's.
-        InputError: a value out of range, or settings that do not fit together.
-        UnknownNameError: a choice or a field that does not exist; the message lists near ones.
     """
     if not isinstance(config, Config):
         raise InputTypeError(f"config is a {type(config).__name__}; give what compose returns")
@@ -211,13 +206,6 @@ def check_references(value: object, where: str = "") -> None:
     `${optimizer.lr}` is another setting. A resolver, as `${oc.env:HOME}` is, would write what this
     machine keeps in its environment into the folder of a model. The tree is checked as it is read:
     a file has many ways to write "$".
-
-    Args:
-        value: a setting, or a list or dict of settings.
-        where: its name, for the error.
-
-    Raises:
-        InputError: a value or a key that is resolved otherwise than by a name.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -234,17 +222,7 @@ def check_references(value: object, where: str = "") -> None:
 def read_options(
     kind: type[TaskOptions], values: Mapping[str, Any], *, where: str = "task.options"
 ) -> TaskOptions:
-    """Read `task.options` as the dataclass of a task, with names and types checked.
-
-    Args:
-        kind: the dataclass.
-        values: what is given.
-        where: the name of the group, for messages.
-
-    Raises:
-        UnknownNameError: no such option; the message lists near ones.
-        InputError: a value of another type.
-    """
+    """Read `task.options` as the dataclass of a task, with names and types checked."""
     known = typing.get_type_hints(kind)
     for name, value in values.items():
         if name not in known:

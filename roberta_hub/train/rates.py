@@ -11,11 +11,6 @@ MAX_RATE = 1e-3
 def rate_for(width: int, base: float = 2e-5, of: int = BASE_WIDTH) -> float:
     """Choose the peak of a learning rate: more for narrower models, by the third power.
 
-    Args:
-        width: of the model's hidden states.
-        base: the peak of models that have the width `of`.
-        of: that width.
-
     Example:
         >>> [rate_for(width) for width in (128, 256, 384, 768, 1024)]
         [0.001, 0.00054, 0.00016, 2e-05, 8.4e-06]
@@ -25,11 +20,6 @@ def rate_for(width: int, base: float = 2e-5, of: int = BASE_WIDTH) -> float:
 
 def scale_rate(rate: float, width: int, of: int = BASE_WIDTH) -> float:
     """Scale a published rate to a narrower model; wider ones keep it exactly.
-
-    Args:
-        rate: its peak of models that have the width `of`.
-        width: of the model's hidden states.
-        of: the width that the rate is for.
 
     Example:
         >>> [scale_rate(3e-5, width) for width in (128, 384, 768, 1024)]

@@ -34,13 +34,7 @@ def first_process() -> bool:
 
 
 class Messages:
-    """The messages of one run; they estimate the time left from the updates since their first.
-
-    Args:
-        directory: folder of the run; None: it is in memory.
-        update: updates that are done already.
-        end: about how many there will be.
-    """
+    """The messages of one run; they estimate the time left from the updates since their first."""
 
     def __init__(self, directory: Path | None, update: int, end: int) -> None:
         self.directory = directory
@@ -49,15 +43,7 @@ class Messages:
         self.last = -MESSAGE_SECONDS  # of the last message about updates: the first comes at once
 
     def begin(self, model: str, parameters: int, lengths: Any, epoch: int, warmup: int) -> None:
-        """Say what is trained, on how much, for how long, and where it is written.
-
-        Args:
-            model: name or path that the run began with.
-            parameters: how many numbers are trained.
-            lengths: tokens of each training example.
-            epoch: updates of an epoch.
-            warmup: updates until the learning rate is at its highest.
-        """
+        """Say what is trained, on how much, for how long, and where it is written."""
         logger.info(
             "training %s, %s parameters, on %s examples, %s tokens an epoch",
             model,
@@ -178,11 +164,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def on_stderr(*loggers: logging.Logger) -> Iterator[None]:
-    """Show messages on stderr inside the block, each with its time of day.
-
-    Args:
-        loggers: whose messages; none: all of this package's.
-    """
+    """Show messages on stderr inside the block, each with its time of day."""
     shown = loggers or (logger,)
     handler, levels = _Lines(), [one.level for one in shown]
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))

@@ -50,17 +50,7 @@ ORDERED_AS_FAIRSEQ = ("masked_lm", "classification", "regression")
 
 
 def train(config: Config) -> RobertaHubInterface:
-    """Train as configured, and go on where a run in `config.output` stopped.
-
-    Args:
-        config: from `compose`, or made by hand.
-
-    Returns:
-        The model of the best evaluation, or of the end if nothing was evaluated; in train mode.
-
-    Raises:
-        RobertaHubError: a setting, a file or an example that cannot be used; a run that diverges.
-    """
+    """Train as configured, and go on where a run in `config.output` stopped."""
     return result(run(config))
 
 
@@ -88,10 +78,6 @@ def _run(config: Config) -> Report:
 
 def at_width(config: Config, width: int) -> Config:
     """Scale a recipe's rate to a model that is narrower than those it is for, and say it.
-
-    Args:
-        config: whose `optimizer.width` says what the rate is for; None: it stays.
-        width: of the model's hidden states.
 
     Example:
         >>> from roberta_hub.train.settings import OptimizerConfig

@@ -56,20 +56,7 @@ class Place:
 def content_of(
     interface: RobertaHubInterface, task: str, head: str, place: Place | None = None
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Make the content of a file as fairseq's trainer leaves it, and what loading it needs.
-
-    Args:
-        interface: the trained model.
-        task: our name of what it has learnt.
-        head: that it has learnt it with; nothing of it is in a masked LM's.
-        place: of the run, where fairseq is to resume; the file then has no other head.
-
-    Returns:
-        (the content, the dictionary and the files of other pieces than GPT-2's, by name).
-
-    Raises:
-        CheckpointError: a model that fairseq cannot express.
-    """
+    """Make the content of a file as fairseq's trainer leaves it, and what loading it needs."""
     heads = [head] if head in heads_of(interface.model) and task != "masked_lm" else []
     checkpoint = checkpoint_of(
         interface.model,
@@ -141,18 +128,7 @@ def write_checkpoint(
     head: str,
     place: Place | None = None,
 ) -> None:
-    """Write one of the files that fairseq's trainer leaves, and the dictionary beside it.
-
-    Args:
-        interface: the trained model.
-        file: `checkpoint_best.pt` or `checkpoint_last.pt` of a folder; an older one is replaced.
-        task: our name of what it has learnt.
-        head: that it has learnt it with.
-        place: of the run, where fairseq is to resume.
-
-    Raises:
-        CheckpointError: a model that fairseq cannot express.
-    """
+    """Write one of the files that fairseq's trainer leaves, and the dictionary beside it."""
     content, files = content_of(interface, task, head, place)
     with publishing_all(file.parent) as work:
         torch.save(content, work / file.name)
@@ -160,16 +136,7 @@ def write_checkpoint(
 
 
 def write_run(run: Path, target: Path) -> None:
-    """Write checkpoint_last.pt and dict.txt of a run, with its optimizer, updates and place.
-
-    Args:
-        run: the folder of the run, `output` of its settings.
-        target: the folder, new or empty.
-
-    Raises:
-        InputError: no run with a state, or one that fairseq cannot go on with.
-        CheckpointError: a model that fairseq cannot express.
-    """
+    """Write checkpoint_last.pt and dict.txt of a run, with its optimizer, updates and place."""
     path = find_state(run) if os.path.isdir(run) else None
     if path is None or not (run / "last").is_dir():
         raise InputError(

@@ -26,14 +26,6 @@ _WEIGHTS = ("*.pt", "*.safetensors", "pytorch_model*.bin", "state-*", "best", "l
 def read_vocabulary(name: str) -> Tokenizer:
     """Read the tokenizer of a model, or of a folder with dict.txt.
 
-    Args:
-        name: a model's name or path, see `load_model`; or a folder with `dict.txt`, and the files
-            of its pieces where they are not GPT-2's: sentencepiece.bpe.model, or vocab.json and
-            merges.txt.
-
-    Raises:
-        RobertaHubError: no such model, or files that cannot be used.
-
     Example:
         >>> len(read_vocabulary("roberta.large"))
         50265
@@ -56,12 +48,7 @@ def is_vocabulary(folder: Path) -> bool:
 
 
 def folder_vocabulary(folder: Path) -> Tokenizer:
-    """Read dict.txt and the files of its pieces; without such files the pieces are GPT-2's.
-
-    Raises:
-        InputError: symbols that the pieces do not have.
-        VocabularyError: a damaged file.
-    """
+    """Read dict.txt and the files of its pieces; without such files the pieces are GPT-2's."""
     dictionary = Dictionary.load(folder / "dict.txt", add_mask=True)
     engine = engine_in(Folder(folder), Keywords()) or GPT2BPE.shipped()
     tokenizer = Tokenizer(engine, dictionary)

@@ -84,11 +84,7 @@ def look() -> dict[str, Any]:
 
 
 def gradio_here() -> Any:
-    """Import gradio.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Import gradio."""
     try:
         import gradio
     except ImportError as error:
@@ -153,17 +149,7 @@ def _draw(tab: Tab, model: str, roberta: RobertaHubInterface, answered: bool = F
 
 
 def reply(tab: Tab, model: str, roberta: RobertaHubInterface, values: Sequence[str]) -> Reply:
-    """Answer the texts of a tab.
-
-    Args:
-        tab: that is asked.
-        model: name or path, for the copies.
-        roberta: the model.
-        values: texts of the fields.
-
-    Returns:
-        The answer; of what cannot be answered a sentence that says why, and no copies.
-    """
+    """Answer the texts of a tab."""
     try:
         call = tab.asked(values)
         found = tab.draw(call, call.answer(roberta))

@@ -51,11 +51,7 @@ class Call:
         return getattr(roberta, self.verb)(*(value for _, value in self.given), **self.options)
 
     def python(self, model: str) -> str:
-        """Write it as Python.
-
-        Args:
-            model: name or path.
-        """
+        """Write it as Python."""
         lines = ["import roberta_hub", "", f"roberta = roberta_hub.load_model({model!r})"]
         lines += [f"{name} = {value!r}" for name, value in dict(self.given).items()]
         keywords = (f"{name}={value!r}" for name, value in self.options.items())
@@ -63,11 +59,7 @@ class Call:
         return "\n".join([*lines, f"print(roberta.{self.verb}({arguments}))"])
 
     def shell(self, model: str) -> str:
-        """Write it for bash or zsh.
-
-        Args:
-            model: name or path.
-        """
+        """Write it for bash or zsh."""
         if self.command is None:
             return shell_line(["python3", "-c", self.python(model)])
         asked = self.command

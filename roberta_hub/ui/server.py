@@ -123,10 +123,6 @@ def only_here(app: App, here: str) -> App:
 
     Another site that is open in the same browser can send requests to this machine, also under a
     name of its own (DNS rebinding): these have another Host or another Origin.
-
-    Args:
-        app: that answers.
-        here: host and port.
     """
     hosts = {here, here.replace(HOST, "localhost")}
     origins = {f"http://{host}" for host in hosts}

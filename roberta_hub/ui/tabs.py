@@ -68,11 +68,7 @@ class Tab:
     """That it asks, if it asks one."""
 
     def asked(self, values: Sequence[str]) -> Call:
-        """Check the texts of the fields, and make the call.
-
-        Raises:
-            InputError: a field is empty or too long.
-        """
+        """Check the texts of the fields, and make the call."""
         for part, value in zip(self.fields, values, strict=True):
             if part.needed and not value.strip():
                 raise InputError(f'"{part.label}" is empty; write something into it')
@@ -85,11 +81,7 @@ class Tab:
 
 
 def tabs(roberta: RobertaHubInterface) -> list[Tab]:
-    """List what a model can be asked, first by the head that it was taught, if it has one.
-
-    Args:
-        roberta: the model.
-    """
+    """List what a model can be asked, first by the head that it was taught, if it has one."""
     makers = (_fill_mask, _zero_shot, _explain, _similarity, _search, _tag, _answer, _token_strip)
     found = [tab for make in makers for tab in make(roberta)]
     own = _own_head(roberta)
@@ -312,11 +304,7 @@ def _flags(options: dict[str, str]) -> tuple[str, ...]:
 
 
 def _different(labels: str) -> list[str]:
-    """Split at commas and line breaks.
-
-    Raises:
-        InputError: none, or one twice.
-    """
+    """Split at commas and line breaks."""
     names = [name.strip() for name in re.split("[,\n]", labels) if name.strip()]
     twice = [name for name in names if names.count(name) > 1]
     if twice or not names:
@@ -326,11 +314,7 @@ def _different(labels: str) -> list[str]:
 
 
 def _lines(texts: str, most: int, done: str) -> list[str]:
-    """Split at line breaks; empty lines are left out.
-
-    Raises:
-        InputError: too many.
-    """
+    """Split at line breaks; empty lines are left out."""
     lines = [line.strip() for line in texts.split("\n") if line.strip()]
     if len(lines) > most:
         raise InputError(

@@ -51,15 +51,7 @@ def _answer_format(settings: Settings) -> AnswerFormat:
 
 
 def view_one(text: str, masks: list[Fillings]) -> ShownList[Any]:
-    """Draw the fillings of the masks of one text.
-
-    Args:
-        text: with one mask or more.
-        masks: fillings of each mask.
-
-    Returns:
-        The fillings of a single mask, else a list of fillings.
-    """
+    """Draw the fillings of the masks of one text."""
 
     def display(items: Sequence[Any]) -> Display:
         return Display(text, _word_parts(items), {"text": text, "words": _fillings(items)})

@@ -151,17 +151,7 @@ class Question(Generic[AnswerT, AnswersT]):
 def answer_texts(
     question: Question[AnswerT, AnswersT], model: VerbModel, texts: Any, settings: Settings
 ) -> AnswerT | AnswersT:
-    """Answer a caller's texts, as the methods of `RobertaHubInterface` do.
-
-    Args:
-        question: the verb.
-        model: parts of the model.
-        texts: one str, or a collection; see `as_texts`.
-        settings: options of the verb.
-
-    Returns:
-        The answers with their view; for one str the answer itself.
-    """
+    """Answer a caller's texts, as the methods of `RobertaHubInterface` do."""
     from roberta_hub.text.texts import advise_of_empty, as_single_texts, as_texts, empty_places
 
     name = question.argument

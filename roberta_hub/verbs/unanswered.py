@@ -22,17 +22,7 @@ def answer_in_parts(
     is_of_a_row: Callable[[RobertaHubError], bool],
     start: int = 0,
 ) -> Iterator[tuple[int, Answers | RobertaHubError]]:
-    """Answer rows together; where one is at fault, in halves, down to that row.
-
-    Args:
-        ask: answers rows, or raises.
-        rows: to answer.
-        is_of_a_row: tells whether an error is about a row; another one is raised.
-        start: number of the first row.
-
-    Yields:
-        (number of the first row, the answers to it and to those after it, or the error of one row).
-    """
+    """Answer rows together; where one is at fault, in halves, down to that row."""
     if not rows:
         return
     try:
@@ -53,17 +43,7 @@ def answer_in_parts(
 def unanswered(
     errors: Sequence[RobertaHubError], count: int, missing: int, rows: int
 ) -> tuple[str, Remedy]:
-    """Say which rows have no answer.
-
-    Args:
-        errors: of the first of them.
-        count: of all of them.
-        missing: how many of these have no text.
-        rows: of all rows.
-
-    Returns:
-        (what an error says, its remedy).
-    """
+    """Say which rows have no answer."""
     shown = errors[:ERRORS_SHOWN]
     whys = "; ".join(sentence(error.what, error.place) for error in shown)
     rest = f"; and {count - len(shown):,} more" if count > len(shown) else ""
@@ -76,12 +56,7 @@ def unanswered(
 
 
 def joined_remedies(errors: Iterable[RobertaHubError], last: Remedy) -> Remedy:
-    """Join the remedies of errors, and say those that are equal once.
-
-    Args:
-        errors: that are named together.
-        last: what mends all of them.
-    """
+    """Join the remedies of errors, and say those that are equal once."""
     own = (error.remedy for error in errors if error.remedy is not None)
     remedies = [*dict.fromkeys(own), last]
     return Remedy(

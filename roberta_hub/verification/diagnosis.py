@@ -151,21 +151,7 @@ def diagnose(
     same: float = SAME,
     dtype: str = "float32",
 ) -> tuple[list[Finding], State, float]:
-    """Explain how a peer's answers differ from ours.
-
-    Args:
-        question: what both are asked.
-        state: how our model answers, with faults that are known already.
-        faults: that may explain it in all texts.
-        of_texts: that may explain it in single texts.
-        cuts: from the texts that still differ to faults of cutting texts; None: nothing is cut.
-        same: distance up to which numbers are the same.
-        dtype: what the peer says of its precision.
-
-    Returns:
-        What was found, our model with all of it, and the distance up to which the peer's numbers
-        are then the same.
-    """
+    """Explain how a peer's answers differ from ours."""
     plain = [asked.text for asked in question.asked if asked.plain]
     findings, state, left = _explain_all(question, state, faults, plain, same)
     limit = same
@@ -344,14 +330,7 @@ def _shares(
     exact: Sequence[Tensor],
     spoiled: Sequence[Tensor],
 ) -> list[float]:
-    """How many times what a fault does is in what is left of each text's difference.
-
-    Args:
-        theirs: the peer's answer to each text.
-        rounded: ours, with the rounding.
-        exact: ours, without it.
-        spoiled: ours with the fault, without the rounding.
-    """
+    """How many times what a fault does is in what is left of each text's difference."""
     found = []
     for answer, near, own, other in zip(theirs, rounded, exact, spoiled, strict=True):
         if answer is None or not answer.shape == own.shape == other.shape:

@@ -65,12 +65,7 @@ def fold(text: str) -> str:
 
 
 def text_faults(setup: Setup, *, prompts: bool = True) -> list[Fault]:
-    """List what a peer may do otherwise with texts.
-
-    Args:
-        setup: of our model.
-        prompts: whether prompts come before texts.
-    """
+    """List what a peer may do otherwise with texts."""
     found = list(_prompt_faults(setup)) if prompts else []
     found += [
         Fault(
@@ -137,11 +132,7 @@ def truncation(length: int) -> Fault:
 
 
 def no_truncation(setup: Setup) -> Fault:
-    """Return the fault of reading texts to the model's limit where its settings have a lower one.
-
-    Args:
-        setup: of our model.
-    """
+    """Return the fault of reading texts to the model's limit where the settings' is lower."""
     most = setup.model.max_positions()
     said = f"reads texts of up to {most} tokens, which the model cuts at {setup.limit}"
     return Fault("truncation", said, lambda setup: replace(setup, limit=most))
@@ -197,11 +188,7 @@ _EPSILONS = (1e-12, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3)
 
 
 def model_faults(setup: Setup) -> list[Fault]:
-    """List what a peer may do otherwise with ids.
-
-    Args:
-        setup: of our model.
-    """
+    """List what a peer may do otherwise with ids."""
     return [
         *_activation_faults(setup.model),
         *_epsilon_faults(setup.model),
@@ -304,11 +291,7 @@ _POOLINGS = ("mean", "cls", "max", "last_token", "mean_sqrt_len", "weighted_mean
 
 
 def vector_faults(setup: Setup) -> list[Fault]:
-    """List what a peer may do otherwise with hidden states.
-
-    Args:
-        setup: of our model.
-    """
+    """List what a peer may do otherwise with hidden states."""
     own = setup.settings
     listed = " + ".join(own.pooling)
     found = [
@@ -322,11 +305,7 @@ def vector_faults(setup: Setup) -> list[Fault]:
 
 
 def normalization(setup: Setup) -> Fault:
-    """Return the fault of giving vectors another length than the model does.
-
-    Args:
-        setup: of our model.
-    """
+    """Return the fault of giving vectors another length than the model does."""
     said = "gives vectors length 1, and the model does not"
     if setup.settings.normalize:
         said = "leaves vectors as long as they are, and the model gives them length 1"
@@ -334,11 +313,7 @@ def normalization(setup: Setup) -> Fault:
 
 
 def shortened(width: int) -> list[Fault]:
-    """List the ways of keeping the first numbers of vectors: as they are, or with length 1 again.
-
-    Args:
-        width: how many the peer keeps.
-    """
+    """List the ways of keeping the first numbers of vectors: as they are, or normalized again."""
     cut = _settings(truncate_dim=width)
     said = f"keeps the first {width} numbers of each vector"
     return [
@@ -352,11 +327,7 @@ def shortened(width: int) -> list[Fault]:
 
 
 def without_layers(setup: Setup) -> Fault:
-    """Return the fault of giving the pooled vector without the layers over it.
-
-    Args:
-        setup: of our model, which has such layers.
-    """
+    """Return the fault of giving the pooled vector without the layers over it."""
     listed = ", ".join(map(str, setup.settings.layers))
     said = f"leaves the layers over the pooled vector out ({listed})"
     return Fault("layers", said, _settings(layers=()))
@@ -489,12 +460,7 @@ def _in_seven_bits(values: Tensor) -> Tensor:
 
 
 def _multiplied(rounding: Rounding, of_inputs: Rounding | None = None) -> Remake:
-    """Round the two factors of each product, as matrix units do; the sums stay exact.
-
-    Args:
-        rounding: of the weights.
-        of_inputs: of what they are multiplied with; None: the weights'.
-    """
+    """Round the two factors of each product, as matrix units do; the sums stay exact."""
     round_inputs = of_inputs or rounding
 
     def edit(model: Roberta) -> None:

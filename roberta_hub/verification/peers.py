@@ -94,17 +94,7 @@ class Peer:
 
 
 def peer_of(value: Any, setup: Setup) -> Peer:
-    """Find out how a peer is asked.
-
-    Args:
-        value: see `PEERS`.
-        setup: of our model, whose limits and special ids a peer is asked with.
-
-    Raises:
-        InputTypeError: it is none of them.
-        InputError: a file or folder that is none of them.
-        MissingExtraError: the library that reads it is not installed.
-    """
+    """Find out how a peer is asked."""
     if isinstance(value, Peer):
         return value
     if isinstance(value, RobertaHubInterface):

@@ -49,16 +49,6 @@ def server(url: str, *, normalize: bool) -> tuple[str, Vectors]:
     An address that ends with /embed is asked as text-embeddings-inference, one that ends with
     /embeddings as OpenAI's, which vLLM, infinity, llama.cpp's server and others speak. Another one
     is the root of a server: of these places the first that is there.
-
-    Args:
-        url: http or https.
-        normalize: what a request asks for, where the protocol has it: as the model's settings.
-
-    Returns:
-        The name of the protocol, and what asks.
-
-    Raises:
-        InputError: nothing answers there, or not in one of these protocols.
     """
     try:
         parts = urlsplit(url)
@@ -138,17 +128,6 @@ def _served(url: str) -> str:
 def rows_of(found: Any, count: int, who: str) -> list[Tensor]:
     """Read the vectors of an answer, in float64.
 
-    Args:
-        found: a list of lists of numbers, or of arrays; or one array.
-        count: how many texts were asked.
-        who: answers.
-
-    Returns:
-        A vector of each text, (C,).
-
-    Raises:
-        InputError: it is anything else; the message says what.
-
     Example:
         >>> rows_of([[1, 2], [3, 4]], 2, "the peer")[1].tolist()
         [3.0, 4.0]
@@ -214,13 +193,7 @@ def _post(url: str, asked: dict[str, Any]) -> Any:
 
 
 def _ask(method: str, url: str, **options: Any) -> Any:
-    """Ask a server, and read its JSON.
-
-    Raises:
-        RefusedTextError: it answers with a status over 400, which may be about the text.
-        InputError: it cannot be asked, wants something else first, leads elsewhere, or answers with
-            no JSON.
-    """
+    """Ask a server, and read its JSON."""
     import requests
 
     where, leads = without_secrets(url), url

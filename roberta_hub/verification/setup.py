@@ -188,14 +188,7 @@ class Setup:
 
 
 def setup_of(roberta: RobertaHubInterface) -> Setup:
-    """Return how a model answers, in float64, without prompt and with its own limit.
-
-    Args:
-        roberta: of our own class, in any mode.
-
-    Raises:
-        InputError: the model is another library's.
-    """
+    """Return how a model answers, in float64, without prompt and with its own limit."""
     model = copy.deepcopy(require_roberta(roberta.model, "verify compares"))
     model.transformer.prepared = None
     if model.encoder.lm_head is not None:

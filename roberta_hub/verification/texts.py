@@ -108,11 +108,6 @@ _PAIRS = (
 def probes(tokenizer: Tokenizer, limits: Sequence[int], own: Sequence[Text] = ()) -> list[Probe]:
     """Make the texts for a model.
 
-    Args:
-        tokenizer: of the model, by which lengths count.
-        limits: at which the model cuts texts, in tokens.
-        own: further texts, of the caller.
-
     Example:
         >>> found = probes(Tokenizer.shipped(), [512])
         >>> [probe.tells for probe in found if probe.long][-4:]

@@ -291,11 +291,7 @@ class _Work:
         )
 
     def _counterpart(self, theirs: Head) -> Head | None:
-        """Find the head of ours that a peer's is: by name, by labels, or as the only one.
-
-        Raises:
-            InputError: the peer says nothing of its head, and several of ours could be it.
-        """
+        """Find the head of ours that a peer's is: by name, by labels, or as the only one."""
         ours = [head for head in self.setup.heads if head.type == theirs.type]
         others = [given.head for given in self.peer.answers if given.head is not None]
         taken = {head.name for head in others}

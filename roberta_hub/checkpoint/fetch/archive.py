@@ -63,14 +63,6 @@ def extract_archive(path: str | os.PathLike[str], checkpoint_file: str = CHECKPO
 
     The folder is named after the archive's sha256, so an edited archive is unpacked again. The
     archive is only read.
-
-    Args:
-        path: The archive.
-        checkpoint_file: Name of the checkpoint in there; of several, joined by os.pathsep, the
-            first is used.
-
-    Raises:
-        CheckpointError: The archive is missing, damaged or unsafe, or the cache cannot be written.
     """
     archive, name = Path(path), checkpoint_file.split(os.pathsep)[0]
     kept = (MANIFEST_FILE, *DICTIONARY_FILES, *TOKENIZER_FILES)
@@ -171,21 +163,7 @@ class BoundedGzip(gzip.GzipFile):
 def unpack(
     archive: Path, folder: Path, source: str, checkpoint_file: str = CHECKPOINT_FILE
 ) -> FileTable:
-    """Stream the files of a model into `folder`.
-
-    Args:
-        archive: a .tar.gz; the files are at the top level or in a single folder.
-        folder: exists, and is empty.
-        source: what to call the archive in messages.
-        checkpoint_file: name of the checkpoint in there.
-
-    Returns:
-        Size and digest of each file written.
-
-    Raises:
-        CheckpointError: damaged, unsafe, or without a checkpoint or dictionary.
-        OSError: the disk is full.
-    """
+    """Stream the files of a model into `folder`."""
     files: FileTable = {}
     try:
         with BoundedGzip(archive) as plain:

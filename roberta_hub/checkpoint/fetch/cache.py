@@ -148,18 +148,7 @@ def publish(
     archive_size: int | None = None,
     replace: bool = True,
 ) -> None:
-    """Write the manifest, then replace `target` by `work`.
-
-    Args:
-        work: the stage, or a folder in it.
-        target: the model's folder, which may exist.
-        source: where the files come from.
-        archive_sha256: of their archive; None: no archive.
-        files: size and digest of each.
-        archive_size: bytes of that archive.
-        replace: False keeps identical files that another process has published meanwhile, since
-            they may be in use.
-    """
+    """Write the manifest, then replace `target` by `work`."""
     manifest = {
         "source": source,
         "archive_sha256": archive_sha256,

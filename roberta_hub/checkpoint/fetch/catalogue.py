@@ -163,9 +163,6 @@ def check_shape(
         checkpoint: as read, with `overrides`.
         overrides: fairseq's arguments that the caller changed; their fields are not compared.
         folder: where it was read from, for the message.
-
-    Raises:
-        CheckpointError: a field differs; the message has both values.
     """
     asked = {FAIRSEQ_FIELDS.get(name) for name in overrides}
     if "encoder_layers_to_keep" in overrides:

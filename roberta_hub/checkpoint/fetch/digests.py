@@ -18,11 +18,7 @@ digest."""
 
 
 def known_digests() -> dict[str, Received]:
-    """Return what each URL gave at the first download, as recorded in this cache.
-
-    Raises:
-        DownloadError: the table is damaged; to pass over it would be to accept anything.
-    """
+    """Return what each URL gave at the first download, as recorded in this cache."""
     path = cache_root() / DIGESTS
     try:
         table = {
@@ -38,11 +34,7 @@ def known_digests() -> dict[str, Received]:
 
 
 def check_digest(remote: Remote, url: str, got: Received) -> None:
-    """Compare with the published digest, or else with the one recorded on first use.
-
-    Raises:
-        DownloadError: they differ.
-    """
+    """Compare with the published digest, or else with the one recorded on first use."""
     expected, origin, remedy = remote.sha256, "the catalogue says", "Try again"
     if expected is None and (first := known_digests().get(remote.url)) is not None:
         expected = first.sha256
@@ -56,12 +48,7 @@ def check_digest(remote: Remote, url: str, got: Received) -> None:
 
 
 def remember(seen: tuple[tuple[Remote, Received], ...], stage: Path) -> None:
-    """Record what was seen for the first time.
-
-    Args:
-        seen: each file, and what arrived.
-        stage: a private folder in the cache, to write in.
-    """
+    """Record what was seen for the first time."""
     new = {remote.url: vars(got) for remote, got in seen if remote.sha256 is None}
     path = cache_root() / DIGESTS
     # One table for all models, each of which has its own lock.

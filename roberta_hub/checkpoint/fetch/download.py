@@ -85,20 +85,6 @@ def fetch_model(record: Record, *, force: bool = False, progress: bool = True) -
     The cache is `torch.hub.get_dir()/checkpoints/roberta_hub`, so TORCH_HOME and
     `torch.hub.set_dir` move it. A complete copy is returned without network, lock or write. Several
     processes may ask at once: one downloads, the others wait.
-
-    Args:
-        record: A row of the catalogue.
-        force: Download even if there is a copy, which stays in place until the new one is verified.
-        progress: Show a progress bar when stderr is a terminal.
-
-    Returns:
-        A folder with `model.pt` and `dict.txt`, or, from Hugging Face, `config.json` and weights;
-        and the files of a vocabulary that is not RoBERTa's.
-
-    Raises:
-        DownloadError: No network, a refused redirect, a wrong digest, no room, offline, a cache
-            that cannot be written.
-        CheckpointError: The archive is damaged or unsafe.
     """
     target = cache_root() / record.name
     remove_stale(target)

@@ -82,22 +82,7 @@ class _TransientError(Exception):
 def receive(
     url: str, path: Path, *, label: str | None = None, limit: int | None = None, copies: int = 1
 ) -> Received:
-    """Write the body of `url` to `path`.
-
-    Args:
-        url: https, or http on this machine.
-        path: overwritten.
-        label: names the progress bar, None hides it.
-        limit: most bytes to accept.
-        copies: how many times its size must be free on the disk, as what is in it is unpacked
-            beside it.
-
-    Raises:
-        UnreachableError: no network, or no server at that address; found out at once.
-        AbsentFileError: the server has no such file.
-        DownloadError: refused, broken off too often, too large.
-        OSError: the disk is full.
-    """
+    """Write the body of `url` to `path`."""
     import requests
 
     failures, best = 0, 0

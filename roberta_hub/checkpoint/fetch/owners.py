@@ -79,9 +79,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0
 def full_name(name: str) -> str | None:
     """Return a model's name at Hugging Face with its owner; None: it cannot be one.
 
-    Args:
-        name: with an owner, or one that is known without.
-
     Example:
         >>> full_name("distilroberta-base"), full_name("BAAI/bge-small-en-v1.5")
         ('distilbert/distilroberta-base', 'BAAI/bge-small-en-v1.5')

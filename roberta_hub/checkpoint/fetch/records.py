@@ -82,12 +82,6 @@ def archive(
 ) -> Origin:
     """Return the origin of a model on fairseq's server, or on one that is like it.
 
-    Args:
-        name: of the .tar.gz.
-        size: its bytes, once a maintainer has pinned them.
-        sha256: its digest, likewise.
-        base: prefix of the name.
-
     Example:
         >>> archive("roberta.base.tar.gz").files[0].url
         'https://dl.fbaipublicfiles.com/fairseq/models/roberta.base.tar.gz'
@@ -101,11 +95,6 @@ Pin = tuple[int, str]
 
 def repository(name: str, *, config: Pin | None = None, model: Pin | None = None) -> Origin:
     """Return the origin of a model in a repository on Hugging Face.
-
-    Args:
-        name: `owner/model`.
-        config: size and sha256 of config.json, once a maintainer has pinned them.
-        model: the same of model.safetensors.
 
     Example:
         >>> repository("FacebookAI/roberta-base").files[1].url

@@ -36,33 +36,19 @@ _LOGIN = "log in by `hf auth login`, or set HF_TOKEN"
 
 
 def network_failure(error: BaseException) -> bool:
-    """Whether nobody answered: no network, an unknown host, a timeout, or it is forbidden to ask.
-
-    Args:
-        error: of huggingface_hub.
-    """
+    """Whether nobody answered: no network, an unknown host, a timeout, or asking is forbidden."""
     answered = isinstance(error, (errors.HfHubHTTPError, errors.FileMetadataError))
     return not answered and isinstance(error, (HTTP_ERROR, errors.OfflineModeIsEnabled))
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the status of the answer that an error is about; None: there was none.
-
-    Args:
-        error: of huggingface_hub.
-    """
+    """Return the status of the answer that an error is about; None: there was none."""
     response = getattr(error, "response", None)
     return None if response is None else int(response.status_code)
 
 
 def refusal(error: BaseException, name: str, revision: str | None = None) -> RobertaHubError:
-    """Make our error of one of huggingface_hub's.
-
-    Args:
-        error: of huggingface_hub.
-        name: of the model, with its owner.
-        revision: that was asked for; None: the main one.
-    """
+    """Make our error of one of huggingface_hub's."""
     if isinstance(error, errors.LocalEntryNotFoundError) and error.__cause__ is not None:
         error = error.__cause__  # it says only that the cache does not help either
     hub = without_secrets(constants.ENDPOINT)
@@ -101,13 +87,7 @@ def refusal(error: BaseException, name: str, revision: str | None = None) -> Rob
 
 
 def not_in_cache(name: str, variable: str, lacks: str = "") -> DownloadError:
-    """Make the error for a model that would have to be fetched, where that is forbidden.
-
-    Args:
-        name: of the model.
-        variable: of the environment that forbids it.
-        lacks: what is missing of it; "": all of it.
-    """
+    """Make the error for a model that would have to be fetched, where that is forbidden."""
     what = f"of {name}, {lacks} is not" if lacks else f"{name} is not"
     return DownloadError(
         f"{_if_a_path(name)}{what} in the cache {constants.HF_HUB_CACHE}, and {variable} forbids "

@@ -106,15 +106,7 @@ def _pin_file(name: str) -> Path:
 
 
 def pinned(name: str) -> Repository | None:
-    """Return a repository at the commit that is pinned on this machine; None: none is.
-
-    Args:
-        name: with an owner.
-
-    Raises:
-        MissingExtraError: huggingface_hub is not installed.
-        DownloadError: the note is damaged; to pass over it would be to take another commit.
-    """
+    """Return a repository at the commit that is pinned on this machine; None: none is."""
     path = _pin_file(name)
     if not path.exists():
         return None
@@ -141,9 +133,6 @@ def pin(repository: Repository) -> None:
     """Let a name mean this commit on this machine, until it is pinned again.
 
     A cache that cannot be written is a warning: what was loaded is loaded.
-
-    Args:
-        repository: whose files are in the cache.
     """
     path = _pin_file(repository.name)
     note = {
@@ -167,22 +156,14 @@ def pin(repository: Repository) -> None:
 
 
 def pinned_repositories() -> list[Repository]:
-    """Return every repository that is pinned on this machine, by name.
-
-    Raises:
-        DownloadError: a note is damaged.
-    """
+    """Return every repository that is pinned on this machine, by name."""
     names = (path.stem.replace("--", "/", 1) for path in pins().glob("*--*.json"))
     return [found for name in sorted(names) if (found := pinned(name)) is not None]
 
 
 @contextlib.contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Hold back other processes that ask for a name for the first time.
-
-    Args:
-        name: with an owner.
-    """
+    """Hold back other processes that ask for a name for the first time."""
     path = _pin_file(name)
     with contextlib.suppress(OSError):  # a cache that cannot be written needs no lock
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,15 +179,6 @@ def find(name: str, revision: str | None = None) -> Repository:
 
     The cache helps where nobody answers or the hub refuses, as it does for huggingface_hub's own
     users; a warning says so, unless it is forbidden to ask.
-
-    Args:
-        name: with an owner.
-        revision: a branch, a tag or a commit; None: the main branch.
-
-    Raises:
-        MissingExtraError: huggingface_hub is not installed.
-        UnknownNameError: no such model, or no such revision.
-        DownloadError: the hub cannot be reached or refuses, and the cache does not have it.
     """
     require_hub(name)
     from roberta_hub.checkpoint.fetch import refusals
@@ -227,17 +199,7 @@ def find(name: str, revision: str | None = None) -> Repository:
 
 
 def ask(name: str, revision: str | None = None) -> Repository:
-    """Return a repository as the hub has it now.
-
-    Args:
-        name: with an owner.
-        revision: a branch, a tag or a commit; None: the main branch.
-
-    Raises:
-        MissingExtraError: huggingface_hub is not installed.
-        UnknownNameError: no such model, or no such revision.
-        DownloadError: the hub cannot be reached, refuses, or must not be asked.
-    """
+    """Return a repository as the hub has it now."""
     hub = require_hub(name)
     from roberta_hub.checkpoint.fetch import refusals
 
@@ -340,10 +302,6 @@ def refer(repository: Repository, revision: str | None) -> None:
 
     Its own users do so. Only a commit whose files are there is noted: without a network they are
     taken, by us and by others.
-
-    Args:
-        repository: whose files are in the cache.
-        revision: that was asked for; None: the main branch.
     """
     storage, name = repository.folder.parents[1], revision or DEFAULT_REVISION
     if not repository.whole:  # it is of that cache
@@ -405,20 +363,7 @@ def fetch(
     force: bool = False,
     progress: bool = True,
 ) -> Repository:
-    """Get files into huggingface_hub's cache, and compare them with the listing.
-
-    Args:
-        repository: that has them.
-        names: of its files.
-        force: fetch what is in the cache too.
-        progress: show a bar of all their bytes when stderr is a terminal.
-
-    Returns:
-        The repository, which knows that they were checked.
-
-    Raises:
-        DownloadError: a file cannot be had, or is not what the listing says.
-    """
+    """Get files into huggingface_hub's cache, and compare them with the listing."""
     new = [name for name in names if force or not (repository.folder / name).exists()]
     for name in new:
         if _fault(repository, name) is not None:  # huggingface_hub itself keeps what is there
@@ -438,12 +383,7 @@ def fetch(
 
 
 def fault_of(repository: Repository, *, hashed: bool) -> str | None:
-    """Say which file of the cache is not as listed, of those that were once; None: all are.
-
-    Args:
-        repository: that is pinned.
-        hashed: compare digests too, not sizes alone.
-    """
+    """Say which file of the cache is not as listed, of those that were once; None: all are."""
     faults = ((n, _fault(repository, n, only_size=not hashed)) for n in sorted(repository.checked))
     found = next(((name, fault) for name, fault in faults if fault is not None), None)
     return None if found is None else f"{repository.folder / found[0]} is {found[1]}"
@@ -557,14 +497,7 @@ def _digest(path: Path, like: str) -> str:
 
 
 def require_hub(name: str) -> Any:
-    """Import huggingface_hub.
-
-    Args:
-        name: of the model that is wanted, for the message.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Import huggingface_hub."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -576,11 +509,7 @@ def require_hub(name: str) -> Any:
 
 
 def _forbids() -> str | None:
-    """Return the variable that forbids asking; None: it is allowed.
-
-    Raises:
-        DownloadError: the endpoint is no https address, which no name is asked of.
-    """
+    """Return the variable that forbids asking; None: it is allowed."""
     from huggingface_hub import constants
 
     if os.environ.get(OFFLINE_ENV, "0") not in ("", "0"):

@@ -42,15 +42,6 @@ FAMILIES = {
 def family_of(hf: Mapping[str, Any], source: str, keys: Iterable[str] = ()) -> NameTable:
     """Find the table of the family that a config.json names.
 
-    Args:
-        hf: the content of config.json.
-        source: for messages.
-        keys: names of the file's tensors. Configurations of 2019 do not say the family, and these
-            do where they begin with "bert.", "albert." or "electra.".
-
-    Raises:
-        CheckpointError: it names none, or one without a table; the message lists the known ones.
-
     Example:
         >>> family_of({"model_type": "roberta"}, "a directory").title
         'RoBERTa'

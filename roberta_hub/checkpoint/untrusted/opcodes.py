@@ -119,20 +119,7 @@ _MARK = None
 
 
 def follow(file: Any, found: Survey, where: str) -> Any:
-    """Follow the stack of one pickle.
-
-    Args:
-        file: at the beginning of the pickle.
-        found: what is written down so far; it grows.
-        where: what to call this pickle.
-
-    Returns:
-        The argument of the opcode before the last: the value of a pickle that is one number.
-
-    Raises:
-        HostileError: more instructions, names, depth or size than any checkpoint has.
-        Exception: whatever damaged bytes lead to.
-    """
+    """Follow the stack of one pickle."""
     stack: list[_Value | None] = []
     memo: dict[Any, _Value] = {}
     before = last = None

@@ -16,17 +16,7 @@ _SHORTEST = 16
 
 
 def recognize(path: Path) -> str:
-    """Tell torch's zip files from its legacy format of before 2020.
-
-    Args:
-        path: a file that should hold a checkpoint.
-
-    Returns:
-        "zip" or "legacy"; the latter for all that is nothing else.
-
-    Raises:
-        CheckpointError: no such file, or it is something else; the message says what.
-    """
+    """Tell torch's zip files from its legacy format of before 2020."""
     if not path.is_file():
         if not path.is_dir():
             check_regular(path)

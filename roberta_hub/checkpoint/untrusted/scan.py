@@ -32,17 +32,7 @@ _MAGIC = 0x1950A86A20F9469CFC6C
 
 
 def scan(path: Path, kind: str, allowed: Container[str]) -> None:
-    """Read every opcode of a checkpoint's pickles without running one.
-
-    Args:
-        path: a file of torch.save.
-        kind: "zip" or "legacy".
-        allowed: names that are harmless besides torch's tensors, as "module.name".
-
-    Raises:
-        HostileError: names that are not allowed, nesting, a compressed or overfull zip, a bomb.
-        Exception: whatever damaged bytes lead to.
-    """
+    """Read every opcode of a checkpoint's pickles without running one."""
     with open(path, "rb") as file:
         found = survey(file, path.stat().st_size, kind, allowed)
     if found.refusals:
@@ -55,9 +45,6 @@ def check_sums(path: Path) -> None:
     """Compare every record of a zip file with its checksum.
 
     torch does not compare them, and a flipped bit makes another weight.
-
-    Raises:
-        zipfile.BadZipFile: a record is damaged; the message names it.
     """
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
@@ -71,12 +58,6 @@ def survey(file: IO[bytes], size: int, kind: str, allowed: Container[str]) -> Su
     """Follow every pickle of a checkpoint without running one, and write down all it asks for.
 
     What is in the file never raises. The limits above bound time and memory.
-
-    Args:
-        file: a file of torch.save, at its beginning.
-        size: its length in bytes.
-        kind: "zip" or "legacy".
-        allowed: names that are harmless besides torch's tensors, as "module.name".
     """
     found = Survey(allowed)
     _survey(file, size, kind, found)

@@ -98,12 +98,7 @@ def is_mapped(path: Path) -> bool:
 
 
 def load_pickle(path: Path) -> Any:
-    """Read a file of torch.save, zip or legacy format, on the CPU; zip files are memory-mapped.
-
-    Raises:
-        CheckpointError: no such file, not a checkpoint, damaged, or a pickle that asks for code; or
-            a torch whose own protection has a hole that a file can use.
-    """
+    """Read a file of torch.save, zip or legacy format, on the CPU; zip files are memory-mapped."""
     kind = recognize(path)
     _check_torch(path)
     try:
@@ -158,16 +153,7 @@ def _first_line(error: Exception) -> str:
 
 
 def tensors(value: Any, source: str, limit: int | None = None) -> dict[str, Tensor]:
-    """Take tensors by name out of a loaded dict, none of which is larger than what is stored.
-
-    Args:
-        value: what was loaded; anything.
-        source: for messages.
-        limit: bytes of the file; all tensors together cannot have more.
-
-    Raises:
-        CheckpointError: not a dict of tensors by name, or tensors that are not what they seem.
-    """
+    """Take tensors by name out of a loaded dict, none of which is larger than what is stored."""
     found: dict[str, Tensor] = {}
     if not isinstance(value, dict):
         raise CheckpointError(f"{source}: expected a dict of tensors, found {type(value).__name__}")
@@ -196,9 +182,6 @@ def plain(value: Any, source: str) -> Any:
     """Turn Namespaces and omegaconf trees into dicts and lists; interpolations stay text.
 
     Values that are not plain are replaced by the name of their type.
-
-    Raises:
-        CheckpointError: nested too deep or too large, for which sharing parts of parts is enough.
     """
     try:
         return _plain(value, 0, itertools.count())

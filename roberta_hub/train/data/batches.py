@@ -91,25 +91,6 @@ def plan_epoch(
     examples each. What is in an update does not depend on the number of processes: where
     `update_freq` is no multiple of `world`, the update is cut into more, smaller micro-batches.
 
-    Args:
-        lengths: tokens of each example; 0 leaves it out.
-        max_tokens: budget of a micro-batch; None: only `batch_size` counts.
-        seed: with the epoch it decides the order.
-        epoch: counted from 0.
-        update_freq: micro-batches an update, over all processes (fairseq counts each process's).
-        world: processes; an update has a multiple of it in micro-batches.
-        batch_size: examples a micro-batch, in purely random order; None: as many as fit, lengths
-            together.
-        done: updates before this epoch.
-        warmup: updates over which an update grows to `update_freq` micro-batches; see
-            `update_freq_at`.
-
-    Returns:
-        Updates; `batches_of_process` says which micro-batches of one are a process's own.
-
-    Raises:
-        InputError: no limit at all, no examples, or one example over the budget.
-
     Example:
         >>> list(plan_epoch([3, 3, 3, 3, 3], 6, seed=0, epoch=0, update_freq=2))
         [[[0, 1], [3]], [[2, 4]]]
@@ -135,11 +116,6 @@ def plan_epoch(
 
 def update_freq_at(number: int, update_freq: int, warmup: int) -> int:
     """Count the micro-batches of an update while batches grow, in a straight line from 1.
-
-    Args:
-        number: of the update, from 0, over all epochs.
-        update_freq: micro-batches of an update after the growth.
-        warmup: updates that the growth takes.
 
     Example:
         >>> [update_freq_at(number, 4, 8) for number in range(10)]

@@ -102,10 +102,6 @@ def cut_blocks(
         bos: the id that begins a block.
         eos: the id that ends a line.
         lines: counts the ids up to the end of each line, (N,); None: a line ends with `eos`.
-
-    Raises:
-        InputError: a size below 3.
-        UnknownNameError: no such mode.
     """
     _check(size, mode)
     if mode == "none":
@@ -182,20 +178,6 @@ def cached_blocks(
     One process of several cuts, the others wait. A stream that was rebuilt, copied or changed
     has other blocks: they are cut again, and those of the old one are deleted. Where the folder
     cannot be written, every process cuts for itself.
-
-    Args:
-        stream: of the folder.
-        folder: where `streams.build_stream` wrote the stream.
-        size: see `cut_blocks`.
-        mode: see `cut_blocks`.
-        bos: see `cut_blocks`.
-        eos: see `cut_blocks`.
-        lines: see `cut_blocks`.
-        name: what tells the stream from others; None: the files of `folder`.
-
-    Raises:
-        InputError: a size below 3.
-        UnknownNameError: no such mode.
 
     Example:
         >>> import tempfile

@@ -118,11 +118,7 @@ class Layout:
 
 
 def is_conll(path: Path) -> bool:
-    """Tell whether a file has a word and its tag a line, by most of its lines.
-
-    Args:
-        path: a file.
-    """
+    """Tell whether a file has a word and its tag a line, by most of its lines."""
     try:
         seen = _Seen.of(path)
     except InputError:  # not UTF-8: whoever reads the file says it
@@ -141,15 +137,6 @@ def read_conll(
 
     Lines without ink and "-DOCSTART-" end a sentence; comments ("# text = ...") and CoNLL-U's
     ranges and empty words are left out. Tags in brackets become "B-" and "I-".
-
-    Args:
-        path: a file.
-        wanted: columns that the caller names; None: found.
-        joins: whether the caller makes words of characters, with the blanks among them.
-
-    Raises:
-        InputError: several columns could be meant; a line that lacks one; or characters.
-        UnknownNameError: there is no such column.
     """
     layout = layout_of(path, wanted or Wanted())
     sentences = [
@@ -254,9 +241,6 @@ def _is_small(tags: set[str]) -> bool:
 def tidy_tags(tags: Sequence[str]) -> list[str]:
     """Write tags of spans as they mostly are: "o" as "O", "b-per" as "B-per".
 
-    Args:
-        tags: of spans, see `is_joined`.
-
     Example:
         >>> tidy_tags(["o", "b-per", "I-per"])
         ['O', 'B-per', 'I-per']
@@ -289,16 +273,7 @@ def _plain_tags(tags: Sequence[str], marked: bool) -> list[str]:
 
 
 def layout_of(path: Path, wanted: Wanted) -> Layout:
-    """Find the columns of the words and of the tags by what they hold.
-
-    Args:
-        path: a file.
-        wanted: columns that the caller names.
-
-    Raises:
-        InputError: no column of tags or words, or several that could be.
-        UnknownNameError: there is no such column.
-    """
+    """Find the columns of the words and of the tags by what they hold."""
     seen = _Seen.of(path)
     if not seen.width:
         raise InputError(f"{path}: holds no examples")
@@ -335,10 +310,6 @@ def layout_of(path: Path, wanted: Wanted) -> Layout:
 def are_characters(words: Sequence[str], *, spelled: bool = False) -> bool:
     """Tell whether words are characters.
 
-    Args:
-        words: some hundreds, or all.
-        spelled: whether most of them must be letters of a script that writes blanks between words.
-
     Example:
         >>> are_characters("我们今天去上海公园看花"), are_characters(["Ada", "sings"] * 9)
         (True, False)
@@ -354,11 +325,6 @@ def are_characters(words: Sequence[str], *, spelled: bool = False) -> bool:
 
 def text_of(words: Sequence[str], *, spaced: bool = True) -> tuple[str, list[tuple[int, int]]]:
     """Join words to a text, and say where each lies: (start, end).
-
-    Args:
-        words: of a sentence.
-        spaced: False: as people write it, without blanks between words of a script that has none,
-            nor between characters.
 
     Example:
         >>> text_of(["in", "Rome"]), text_of(["今天", "去", "上海", "."], spaced=False)[0]

@@ -61,14 +61,6 @@ class Split:
 def find_splits(source: str, name: str) -> list[Split]:
     r"""Find the splits that a path names; none where it is no such folder.
 
-    Args:
-        source: a folder, several with `os.pathsep` between them, or a split in one of these, such
-            as `data-bin/valid`.
-        name: of the split, where the path does not name one.
-
-    Raises:
-        InputError: such a folder without this split.
-
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
@@ -122,16 +114,9 @@ def _is_there(prefix: Path) -> bool:
 def renumbering(folder: Path, tokenizer: Tokenizer) -> tuple[Dictionary, Tensor | None]:
     """Read the dictionary of a folder, and tell which ids of a model its ids are.
 
-    Args:
-        folder: has `dict.txt`, without `<mask>`, as fairseq writes it.
-        tokenizer: of the model.
-
     Returns:
         The dictionary, and the model's id of each of its ids, -1 for fillers that the model does
         not have; None: all ids are the same. Shape: (V,)
-
-    Raises:
-        InputError: other symbols than the model's, or other pieces under the same names.
     """
     found, own = Dictionary.load(folder / "dict.txt", add_mask=True), tokenizer.dictionary
     _check_pieces(folder, tokenizer)
@@ -176,16 +161,7 @@ def _words(dictionary: Dictionary) -> set[str]:
 
 
 def model_ids(file: IndexedFile, dictionary: Dictionary, ids: Tensor | None) -> Iterator[Tensor]:
-    """Read the ids of a file piece by piece, as the model's.
-
-    Args:
-        file: of a folder.
-        dictionary: of the same folder.
-        ids: see `renumbering`.
-
-    Raises:
-        InputError: an id outside the dictionary.
-    """
+    """Read the ids of a file piece by piece, as the model's."""
     for chunk in file.chunks():
         low, high = int(chunk.min()), int(chunk.max())
         if low < 0 or high >= len(dictionary):
@@ -230,15 +206,6 @@ def open_text(
 
     The ids are mapped where they are. Only where they are stored in another way or are in several
     files (`train`, `train1`, `train2`) they are copied into `folder`.
-
-    Args:
-        split: of `find_splits`.
-        tokenizer: of the model.
-        folder: where to note what was looked at.
-        progress: whether to show a bar; None: on a terminal only.
-
-    Raises:
-        InputError: files that cannot be used.
     """
     if split.labelled:
         raise InputError(
@@ -340,16 +307,7 @@ class LabelledIds:
 
 
 def read_labelled(split: Split, tokenizer: Tokenizer, *, numbers: bool) -> list[LabelledIds]:
-    """Read the examples of a labelled set.
-
-    Args:
-        split: of `find_splits`.
-        tokenizer: of the model.
-        numbers: whether the labels are numbers, of a regression.
-
-    Raises:
-        InputError: files that are missing, do not belong together, or cannot be used.
-    """
+    """Read the examples of a labelled set."""
     if not split.labelled:
         raise InputError(
             f"{split.folder} holds text without labels: no folder {FIRST_INPUT} in it; this task "
@@ -375,11 +333,7 @@ def read_labelled(split: Split, tokenizer: Tokenizer, *, numbers: bool) -> list[
 
 
 def class_names(folder: Path) -> tuple[str, ...]:
-    """Name the classes in the order of fairseq's logits: the symbols of `label/dict.txt`.
-
-    Raises:
-        InputError: no such file.
-    """
+    """Name the classes in the order of fairseq's logits: the symbols of `label/dict.txt`."""
     path = folder / LABELS / "dict.txt"
     if not path.is_file():
         raise InputError(

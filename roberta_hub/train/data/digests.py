@@ -20,21 +20,13 @@ TRAINING_DATA, VALIDATION_DATA = f"{DIGEST}training data", f"{DIGEST}validation 
 
 
 def data_digests(train: Sequence[Any], held_out: Sequence[Any] | None) -> dict[str, str]:
-    """Digest both sets of a task.
-
-    Args:
-        train: examples to learn.
-        held_out: examples to judge by; None: there are none.
-    """
+    """Digest both sets of a task."""
     found = {TRAINING_DATA: examples_digest(train)}
     return found if not held_out else {**found, VALIDATION_DATA: examples_digest(held_out)}
 
 
 def examples_digest(examples: Sequence[Any]) -> str:
     """Digest texts and labels in order: every field of the examples but where they were read.
-
-    Args:
-        examples: dataclasses of one class, with a field `where`.
 
     Example:
         >>> from roberta_hub.train.data.sentences import LabelledText
@@ -71,10 +63,6 @@ def _parts(values: list[Any]) -> Iterator[bytes]:
 
 def of_side_task(digests: Mapping[str, str], number: int) -> dict[str, str]:
     """Name the digests of a side task's data as such.
-
-    Args:
-        digests: of the task.
-        number: of the side task, from 1.
 
     Example:
         >>> of_side_task({TRAINING_DATA: "5f"}, 1)

@@ -26,23 +26,6 @@ def plan_as_fairseq(
 ) -> EpochPlan:
     """Plan every update of an epoch, in the order of fairseq's trainer with this seed.
 
-    Args:
-        lengths: tokens of each example; 0 leaves it out, as fairseq does with what is too long.
-        max_tokens: of a micro-batch, padding counted; None: no limit.
-        seed: of the run.
-        epoch: counted from 0; fairseq counts from 1.
-        update_freq: micro-batches an update, over all processes (fairseq counts each process's).
-        world: processes.
-        batch_size: most examples of a micro-batch; None: no limit.
-        multiple: a micro-batch has fewer examples, or a multiple of this
-            (`--required-batch-size-multiple`, 8 there).
-        by_length: whether neighbours have like lengths, as in masked_lm; sentence_prediction has
-            them in random order.
-
-    Raises:
-        InputError: no limit at all, no examples, or one example over the budget.
-        MissingExtraError: numpy is not installed.
-
     Example:
         >>> list(plan_as_fairseq([3, 5, 3, 4, 3], 8, seed=1, epoch=0, by_length=True))
         [[[1]], [[2, 3]], [[0, 4]]]

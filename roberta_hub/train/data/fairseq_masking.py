@@ -38,12 +38,6 @@ def fairseq_mask(
         random: of the chosen, the share that another token replaces.
         seed: of the run.
         epoch: counted from 0.
-
-    Returns:
-        What the model sees, (N,), and which tokens it must guess, bool (N,).
-
-    Raises:
-        MissingExtraError: numpy is not installed.
     """
     try:
         import numpy as np

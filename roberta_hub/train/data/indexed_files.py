@@ -88,11 +88,7 @@ class IndexedFile:
         return self.sizes.cumsum(0, dtype=torch.long)
 
     def chunks(self) -> Iterator[Tensor]:
-        """Read the ids piece by piece, as int64.
-
-        Raises:
-            InputError: a number that is not whole.
-        """
+        """Read the ids piece by piece, as int64."""
         for at in range(0, len(self.ids), IDS_AT_ONCE):
             stored = self.ids[at : at + IDS_AT_ONCE]
             whole = stored.long()
@@ -112,14 +108,7 @@ def idx_of(prefix: Path) -> Path:
 
 
 def open_indexed(prefix: Path) -> IndexedFile:
-    """Map the two files of a split.
-
-    Args:
-        prefix: their path without `.bin` and `.idx`.
-
-    Raises:
-        InputError: files that are missing or no such files, or whose sizes contradict each other.
-    """
+    """Map the two files of a split."""
     index = idx_of(prefix)
     for path in (index, bin_of(prefix)):
         if not path.is_file():
@@ -251,10 +240,6 @@ class IndexedWriter:
     """Writes a pair of files of the kind `mmap`, in memory that does not grow with them.
 
     As a context it completes the index; where the block raises, the files are not complete.
-
-    Args:
-        prefix: of both files.
-        dtype: of the ids.
     """
 
     def __init__(self, prefix: Path, dtype: torch.dtype) -> None:

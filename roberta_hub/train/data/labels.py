@@ -42,9 +42,6 @@ def group_alike(labels: Iterable[str]) -> list[list[str]]:
 def missing_note(counts: Mapping[str, int]) -> list[str]:
     """Note labels that look like a missing value.
 
-    Args:
-        counts: rows of each label.
-
     Example:
         >>> missing_note({"good": 7, "N/A": 2})
         ["2 rows with a label that looks missing ('N/A') are learnt as that class; empty the cell \
@@ -69,9 +66,6 @@ SHORTEST_MISTYPED = 4
 
 def mistyped_notes(counts: Mapping[str, int]) -> list[str]:
     """Note rare labels that are one letter from a frequent one: left out, put in, changed, swapped.
-
-    Args:
-        counts: rows of each label.
 
     Example:
         >>> mistyped_notes({"positive": 40, "negative": 40, "postive": 1})
@@ -128,15 +122,6 @@ def label_names(
     """Name the classes: those of the configuration, else of the layout, else those found, sorted.
 
     The log says how often each occurs. Labels that look like one class give a warning.
-
-    Args:
-        config: may have data.labels.
-        found: all labels of the training set.
-        given: names that the layout of the file knows.
-        least: the fewest classes that the task can learn.
-
-    Raises:
-        InputError: too few, or one name twice.
     """
     counts = Counter(found)
     if config.data.labels is not None:

@@ -71,20 +71,6 @@ def learn_vocabulary(
     A line is read as `preprocess_text` reads it. The text is read twice, the second time to count
     the pieces.
 
-    Args:
-        sources: files, folders or patterns, see `build_stream`. Of tables a row is a document.
-        target: the folder, new or empty.
-        size: how many ids: 256 bytes, 5 special symbols and the merges. Fewer come of a text that
-            has fewer pairs that are seen twice.
-        column: name of the column of text in tables.
-        progress: whether to show a bar; None: on a terminal only.
-
-    Raises:
-        InputError: a size that is too small or too large; no such file, no text, not UTF-8; a
-            folder with something in it.
-        MissingExtraError: `tokenizers` is not installed.
-        VocabularyError: merges that cannot be read again, such as of lines of a thousand dashes.
-
     Example:
         >>> import tempfile
         >>> work = Path(tempfile.mkdtemp())

@@ -118,9 +118,6 @@ def mask(
         seed: of the run.
         epoch: counted from 0.
 
-    Returns:
-        What the model sees, (N,), and which tokens it must guess, bool (N,).
-
     Example:
         >>> tokenizer = Tokenizer.shipped()
         >>> ids = tokenizer.encode("The sun rises in the east and sets in the west.")
@@ -232,9 +229,6 @@ def choose_tokens(keys: Tensor, sequence: Tensor, budget: Tensor) -> Tensor:
         keys: numbers in 0..1. Shape: (W,)
         sequence: whose candidate each is, ascending. Shape: (W,)
         budget: how many of each sequence. Shape: (B,)
-
-    Returns:
-        Bool (W,)
 
     Example:
         >>> keys, sequence = torch.tensor([0.9, 0.1, 0.5, 0.2]), torch.tensor([0, 0, 0, 1])

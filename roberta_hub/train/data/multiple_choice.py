@@ -32,17 +32,7 @@ class ChoiceExample:
 def read_choices(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
 ) -> list[ChoiceExample]:
-    """Read examples of multiple choice.
-
-    Args:
-        path: a file; for RACE also a folder of its .txt files.
-        format: "race", "commonsense_qa", or a table.
-        columns: of a table, which are `context`, `options` (one with lists, or a list of columns)
-            and `answer` (the option's number from 0, or its text).
-
-    Raises:
-        InputError: a row that cannot be read, with its file and line.
-    """
+    """Read examples of multiple choice."""
     path = Path(path)
     if format == "race":
         return nonempty(list(_race(path)), path)

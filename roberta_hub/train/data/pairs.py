@@ -42,16 +42,7 @@ def read_pairs(
 ) -> list[PairExample]:
     r"""Read pairs, triples, scored pairs or single sentences; all rows of a file are of one kind.
 
-    Args:
-        path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: one of `FORMATS`, or "txt": a sentence a line. None: by the file's name.
-        columns: which column is `sentence`, and, where the table has them, `sentence2`,
-            `sentence3`, which may be empty in some rows, and `score`; None: those names.
-
     Rows without a text are left out, with a warning that counts them.
-
-    Raises:
-        InputError: a row that cannot be read, with its file and line.
 
     Example:
         >>> import tempfile

@@ -61,21 +61,6 @@ def preprocess_text(
 
     Memory does not grow with the text.
 
-    Args:
-        sources: files, folders or patterns of each split, see `build_stream`. Of tables a row is a
-            document.
-        target: the folder, new or empty.
-        tokenizer: makes the ids.
-        column: name of the column of text in tables.
-        threads: how many tokenize; None: one for each core.
-        progress: whether to show a bar; None: on a terminal only.
-
-    Returns:
-        Lines and ids of each split.
-
-    Raises:
-        InputError: no such file, no text, not UTF-8; a folder with something in it.
-
     Example:
         >>> import tempfile
         >>> from roberta_hub.train.data.indexed_files import open_indexed
@@ -121,12 +106,7 @@ def _write_dictionary(folder: Path, tokenizer: Tokenizer) -> None:
 
 
 def lines_as_they_are(paths: Sequence[Path], column: str) -> Iterator[list[str]]:
-    """Read lines without the blanks around them, empty ones too; one stands between files and rows.
-
-    Args:
-        paths: text, or tables whose rows are documents.
-        column: of the text of tables.
-    """
+    """Read lines without the blanks around them; an empty one is between files and rows."""
     blank = True
     for path in paths:
         if not blank:
@@ -183,20 +163,6 @@ def preprocess_labelled(
 
     Classes are numbered by how often the training set has them, as fairseq does. A test set of
     GLUE's has no labels, and no file of them.
-
-    Args:
-        sources: the table of each split; "train" must be among them.
-        target: the folder, new or empty.
-        tokenizer: makes the ids.
-        format: see `read_sentences`.
-        columns: see `read_sentences`.
-        numbers: whether the labels are numbers, of a regression.
-
-    Returns:
-        Examples of each split.
-
-    Raises:
-        InputError: a table that cannot be used, or a label that the training set does not have.
     """
     layout = GLUE_LAYOUTS.get(format or "")
     read = {

@@ -29,16 +29,7 @@ class PronounExample:
 
 
 def read_pronouns(path: str | Path, format: str | None = None) -> list[PronounExample]:
-    """Read ambiguous pronouns.
-
-    Args:
-        path: a file.
-        format: "wsc" (SuperGLUE's JSONL, to which a row may add "candidates", a list), "winogrande"
-            (JSONL) or "gap" (TSV).
-
-    Raises:
-        InputError: a row that cannot be read, with its file and line.
-    """
+    """Read ambiguous pronouns."""
     path = Path(path)
     if format == "wsc":
         return nonempty([_wsc(row) for row in read_rows(path, "jsonl")], path)

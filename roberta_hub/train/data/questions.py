@@ -31,19 +31,7 @@ class QuestionExample:
 def read_questions(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
 ) -> list[QuestionExample]:
-    """Read questions with contexts that answer them.
-
-    Args:
-        path: a file.
-        format: "squad": SQuAD's JSON, 1.1 or 2; or a table. None: "squad" where the name ends with
-            .json.
-        columns: of a table, which are `question`, `context`, and `answers`: a text that occurs in
-            the context, a list of such, or {"text": [...], "answer_start": [...]}; "" or [] for no
-            answer.
-
-    Raises:
-        InputError: a row that cannot be read, or an answer that is not where it should be.
-    """
+    """Read questions with contexts that answer them."""
     path = Path(path)
     if format == "squad" or (format is None and path.suffix == ".json"):
         return nonempty(list(_squad(path)), path)
@@ -53,14 +41,7 @@ def read_questions(
 
 
 def table_questions(table: Table) -> list[QuestionExample]:
-    """Read the questions of an open table, whose columns have their own names.
-
-    Args:
-        table: of a file, a frame, a dict of columns or a list of dicts; see `read_questions`.
-
-    Raises:
-        InputError: see `read_questions`.
-    """
+    """Read the questions of an open table, whose columns have their own names."""
     named = {name: table.check(name) for name in COLUMNS}
     return nonempty([_question(row, named) for row in table.rows()], table.name)
 

@@ -18,9 +18,6 @@ def uniform(seed: int, epoch: int, indices: Tensor, places: Tensor, purpose: int
         places: in the sequence. Shape: (N,)
         purpose: what the number decides; each decision has a number of its own.
 
-    Returns:
-        float64 (N,)
-
     Example:
         >>> index, place = torch.tensor([7]), torch.tensor([0])
         >>> uniform(1, 0, index, place, 0) == uniform(1, 0, index, place, 0)

@@ -17,15 +17,7 @@ Example = TypeVar("Example")
 
 
 def read_rows(path: Path, format: str | None = None) -> Iterator[Row]:
-    """Read the rows of a table.
-
-    Args:
-        path: a file.
-        format: one of `FORMATS`; None: by the file's name.
-
-    Raises:
-        InputError: no such file, not UTF-8, or a row that does not fit the header.
-    """
+    """Read the rows of a table."""
     check_format(format, FORMATS)
     if format is None and format_of(path) is None:
         raise InputError(

@@ -89,12 +89,7 @@ class SegmentPairs:
         return self.groups.size(1)
 
     def sizes(self, seed: int, epoch: int) -> array[int]:
-        """Count the ids of each pair of an epoch; 0: a document of one sentence has no order.
-
-        Args:
-            seed: of the run.
-            epoch: counted from 0.
-        """
+        """Count the ids of each pair of an epoch; 0: a document of one sentence has no order."""
         found = array("i")
         extra = 2 + self.layout.separators
         for at in range(0, len(self), 1 << 20):
@@ -107,11 +102,6 @@ class SegmentPairs:
         """Read some pairs as ids, (T_i,) each, and what is asked about each, (B,).
 
         The labels are 0 for segments as the text has them, 1 for others.
-
-        Args:
-            indices: of groups.
-            seed: of the run.
-            epoch: counted from 0.
         """
         drawn = self._draw(torch.tensor(indices), seed, epoch)
         bos, eos = torch.tensor([self.layout.bos]), torch.tensor([self.layout.eos])
@@ -220,10 +210,6 @@ def pair_segments(
         keep_ends: whether lines keep their ends inside of a segment; False: for a model whose
             segments end with one.
         lines: counts the ids up to the end of each line, (N,); None: a line ends with `eos`.
-
-    Raises:
-        InputError: a size that holds no two words, or a text without two sentences in a document,
-            or, unless `order`, without two documents.
     """
     room = size - 2 - layout.separators
     if room < 2:

@@ -96,20 +96,7 @@ def read_sentences(
 ) -> list[LabelledText]:
     r"""Read texts or pairs with their labels.
 
-    Args:
-        path: a file; `.gz` and `.xz` are unpacked on the fly.
-        format: "csv", "tsv", "jsonl", "parquet" (see `open_table`), or one of `GLUE_LAYOUTS`; None:
-            by the file's name.
-        columns: which column is `sentence`, `sentence2` (optional), `label` and `probabilities`
-            (optional); None: sentence, label and, where the table has it, sentence2, by these
-            names. White space around labels is no part of them.
-        separator: between the labels of a text that may have many; None: each has one. In JSONL and
-            Parquet many labels are a list.
-
     Rows without a text are left out, with a warning that counts them.
-
-    Raises:
-        InputError: a row that cannot be read, with its file and line.
 
     Example:
         >>> import tempfile
@@ -175,11 +162,7 @@ def _unlabelled(path: Path, columns: tuple[int, ...]) -> Iterator[LabelledText]:
 
 
 def _sentences(cells: list[str], columns: tuple[int, ...], where: str, label: int = 0) -> Text:
-    """Return the text or the pair of a row.
-
-    Raises:
-        InputError: the row is too short.
-    """
+    """Return the text or the pair of a row."""
     if len(cells) <= max(*columns, label):
         raise InputError(f"{where}: {len(cells)} fields, the layout has more; is the format right?")
     texts = tuple(cells[i] for i in columns)

@@ -39,11 +39,7 @@ CHUNK_CHARACTERS = 4_000_000
 
 
 def open_stream(folder: Path, tokenizer: Tokenizer) -> Tensor:
-    """Map the ids of a folder that `build_stream` wrote into memory: (S,), of 16 or 32 bits.
-
-    Raises:
-        InputError: no such folder, a damaged one, or ids of another tokenizer.
-    """
+    """Map the ids of a folder that `build_stream` wrote into memory: (S,), of 16 or 32 bits."""
     about = _index(folder)
     if about is None:
         raise InputError(f"{folder} holds no token blocks; data.train may also name the text files")
@@ -76,21 +72,8 @@ def build_stream(
 
     After a crash the same call goes on where it stopped.
 
-    Args:
-        source: a file, a folder of files, or a pattern such as "corpus/*.txt.xz". Text has a
-            paragraph or sentence a line and a blank line between documents; `.gz` and `.xz` are
-            unpacked on the fly. In tables (see `open_table`) a row is a document.
-        folder: where to write.
-        tokenizer: makes the ids.
-        column: name of the column of text in tables.
-        threads: how many tokenize; None: one for each core.
-        progress: whether to show a bar; None: on a terminal only.
-
     Returns:
         The stream, memory-mapped. Shape: (S,)
-
-    Raises:
-        InputError: no such file, no text, not UTF-8.
 
     Example:
         >>> import tempfile
@@ -165,11 +148,7 @@ def _digest() -> Any:
 
 
 def source_files(source: str | Path) -> list[Path]:
-    """List the files of a path, a folder or a pattern, sorted.
-
-    Raises:
-        InputError: there are none.
-    """
+    """List the files of a path, a folder or a pattern, sorted."""
     path, found = Path(source), []
     if os.path.isdir(path):
         found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
@@ -215,11 +194,7 @@ def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
 
 
 def chunks(groups: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Gather lines to about `CHUNK_CHARACTERS` characters.
-
-    Args:
-        groups: lines in order, some at a time.
-    """
+    """Gather lines to about `CHUNK_CHARACTERS` characters."""
     chunk: list[str] = []
     size = 0
     for group in groups:
@@ -252,17 +227,6 @@ def tokenize_chunks(
     """Write a file of ids for each chunk of lines, named by a hash of its text.
 
     A line ends in `</s>`, and has no `<s>`. Files of an earlier attempt are kept.
-
-    Args:
-        texts: chunks of lines.
-        folder: where the files go.
-        tokenizer: makes the ids, of 16 bits where all fit.
-        threads: how many tokenize; None: one for each core.
-        progress: whether to show a bar; None: on a terminal only.
-        total: bytes of all the text, for the bar; None: unknown.
-
-    Returns:
-        The files in order.
     """
     folder.mkdir(exist_ok=True)
     dtype = torch.uint16 if len(tokenizer) <= 1 << 16 else torch.int32

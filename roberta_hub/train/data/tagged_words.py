@@ -19,18 +19,7 @@ _ROLES = {"text": "words", "label": "tags"}
 def read_words(
     path: str | Path, format: str | None = None, columns: Mapping[str, Any] | None = None
 ) -> list[TaggedWords]:
-    """Read sentences with a label for each word.
-
-    Args:
-        path: a file.
-        format: "conll": a word and its label a line, a blank line between sentences, see
-            `read_conll`; or a table with lists. None: "conll" unless the name says JSONL or
-            Parquet.
-        columns: which are `words` and `tags`; those of "conll" are found, or numbers from 1.
-
-    Raises:
-        InputError: a row that cannot be read, with its file and line.
-    """
+    """Read sentences with a label for each word."""
     path = Path(path)
     if format is None and format_of(path) not in ("jsonl", "parquet"):
         format = "conll"

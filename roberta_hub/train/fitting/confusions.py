@@ -21,10 +21,6 @@ LABELS_SHOWN = 20
 def confusion_display(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part]:
     r"""Show which class was taken for which; of several labels, or spans, how each was found.
 
-    Args:
-        task: "classification", "multi_label", "regression" or "tagging".
-        confusion: see `Scores.confusion`.
-
     Example:
         >>> (table,) = confusion_display("classification", {("bad", "bad"): 3, ("good", "bad"): 1})
         >>> print("\n".join(table.lines()))

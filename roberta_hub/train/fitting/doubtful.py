@@ -50,10 +50,6 @@ DOUBTFUL_SHOWN = 5
 def doubtful_section(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -> Section:
     r"""List the rows whose label is likely wrong; empty where there are none.
 
-    Args:
-        doubtful: the most doubtful first.
-        most: rows at most.
-
     Example:
         >>> found = Doubtful("It rains.", "x.csv:7", "sun", "rain", 0.93, 0.97)
         >>> print("\n".join(doubtful_section([found]).text[1:]))
@@ -71,11 +67,6 @@ def doubtful_answers(
     task: str, rows: Sequence[LabelledText], answers: Sequence[Prediction]
 ) -> tuple[Doubtful, ...]:
     """Find the rows whose label is likely wrong; see `likely_wrong`.
-
-    Args:
-        task: "classification" or "multi_label"; of a regression there are none.
-        rows: with their labels.
-        answers: one to each row, of a model that had not learnt it.
 
     Example:
         >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
@@ -111,9 +102,6 @@ def likely_wrong(
         names: of the classes or labels.
         probabilities: of each name for each row. Shape: (N, K)
         several: whether a text may have several labels; then each is judged by itself.
-
-    Raises:
-        InputError: the probabilities are not those of these rows and names.
 
     Example:
         >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]

@@ -52,16 +52,6 @@ def compute_scores(
 ) -> Scores:
     """Measure answers, beside the constant answer that reaches most on the same rows.
 
-    Args:
-        task: "classification", "multi_label" or "regression".
-        rows: the judged rows, with the right labels.
-        answers: one to each row.
-        learnt: how many rows that were learnt have each label; of a regression, each number.
-        how: the rows were kept from being learnt; "may be known": they were not.
-        balanced: whether rare classes were made to count as much as frequent ones.
-        optimism: what the best of several ways gains by luck, in the first number's unit; it is
-            taken off that number and its interval, of which none gets below 0.
-
     Example:
         >>> rows = [LabelledText("fine", ("good",), "1"), LabelledText("dull", ("bad",), "2")]
         >>> answers = [Prediction.of(["good", "bad"], [p, 1 - p]) for p in (0.9, 0.3)]
@@ -292,14 +282,7 @@ def _most_confident(wrong: Sequence[Mistake]) -> list[Mistake]:
 
 
 def compare_with_guess(guess: str, gain: Interval, count: int, how: EvaluationKind) -> str:
-    """Write whether a model beats the best constant answer, or another baseline.
-
-    Args:
-        guess: in words.
-        gain: 95 % confidence interval of the gain over the baseline.
-        count: of the judged rows.
-        how: the rows were kept from being learnt.
-    """
+    """Write whether a model beats the best constant answer, or another baseline."""
     if gain[0] > 0 and how == "may be known":
         return f"better than {guess}, on rows that it may remember"
     if gain[0] > 0:

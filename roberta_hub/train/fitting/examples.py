@@ -176,22 +176,6 @@ def read_examples(
     A text has several labels where its cell is a list, the text of a list as pandas writes it, or a
     dict of labels with truth values; where `label` names several columns of 0 and 1; and where
     `separator` parts the text of a cell. An empty list is none of them, and is learnt.
-
-    Args:
-        table: see `table_of`.
-        text: see `find_columns`.
-        label: see `find_columns`.
-        valid: the share of rows to hold out, the same of each class; or a table with the same
-            columns. None: a tenth of 200 rows or more, and of fewer none.
-        task: one of `FIT_TASKS`; None: see `find_task`.
-        seed: decides which rows are held out.
-        separator: between the labels in a cell of text, of which an empty one then is none; None: a
-            text is one label.
-        header: whether the first row of a CSV or TSV names the columns; else they are "1", "2", ...
-        source: the table where it is open, its first rows kept; None: it is opened.
-
-    Raises:
-        RobertaHubError: a table, a column or a row that cannot be used.
     """
     one_of("task", task, (None, *FIT_TASKS, "tagging"))  # whose tables are read before
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
@@ -403,9 +387,6 @@ def find_task(values: Sequence[Any]) -> str:
 
     Lists and dicts are several labels for a text. Whole numbers with at most 20 different values
     are classes; other numbers are a quantity, for a regression. Everything else is classes.
-
-    Args:
-        values: of the labels' column, none of them missing.
 
     Example:
         >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])

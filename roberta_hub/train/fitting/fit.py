@@ -154,12 +154,7 @@ def fit(
 
 
 def read_labelled(table: Any, **given: Any) -> Examples | TagExamples:
-    """Read a table to learn from: texts with spans where it holds them, else texts with labels.
-
-    Args:
-        table: see `read_examples`.
-        **given: all of its options.
-    """
+    """Read a table to learn from: texts with spans where it holds them, else texts with labels."""
     asked = (given[name] for name in ("text", "label", "task", "separator"))
     source = find_spans(table, *asked, header=given["header"])
     if (found := read_tag_examples(table, **given, source=source)) is not None:
@@ -212,11 +207,7 @@ class ReadyClassifier:
         return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
-        """Train, measure and write the folder, if there is one; on Ctrl-C nothing is left.
-
-        Args:
-            progress: whether to show a bar; None: if a person looks at a terminal.
-        """
+        """Train, measure and write the folder, if there is one; on Ctrl-C nothing is left."""
         from roberta_hub.train.loop.updates import updates
 
         began = time.monotonic()
@@ -276,18 +267,7 @@ def prepare_classifier(
     output: str | os.PathLike[str] | None = None,
     options: LearningOptions | None = None,
 ) -> ReadyClassifier:
-    """Load the model, and choose how it learns the examples.
-
-    Args:
-        examples: of `read_examples`.
-        model: name or path of the model to begin with.
-        output: see `fit`.
-        options: what the caller says; None: nothing.
-
-    Raises:
-        MissingExtraError: what training needs is not installed.
-        RobertaHubError: no such model, or a text that it cannot read.
-    """
+    """Load the model, and choose how it learns the examples."""
     options = options or LearningOptions()
     directory = None if output is None else check_output(output)
     model, roberta = load_to_train(model)

@@ -131,11 +131,6 @@ def judged_rows(
 ) -> tuple[Judged, ...]:
     """Pair each judged row with its answer.
 
-    Args:
-        task: "classification", "multi_label" or "regression".
-        rows: the judged rows, with the right labels.
-        answers: one to each row.
-
     Example:
         >>> rows = [LabelledText("fine", ("good",), "1")]
         >>> answers = [Prediction.of(["good", "bad"], [0.9, 0.1])]

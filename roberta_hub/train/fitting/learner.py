@@ -56,12 +56,7 @@ class EncodedRows:
     float64."""
 
     def encoded(self, task: str, rows: Sequence[int]) -> Encoded:
-        """Make the training examples of some rows.
-
-        Args:
-            task: see `HEAD_KINDS`.
-            rows: their numbers.
-        """
+        """Make the training examples of some rows."""
         table = self.targets[list(rows)]
         values = table.argmax(1) if task == "classification" else table.float()
         values = values[:, 0] if task == "regression" else values
@@ -76,15 +71,7 @@ def encode_rows(
     names: Sequence[str],
     scale: tuple[float, float],
 ) -> EncodedRows:
-    """Encode rows, cut as the configuration says.
-
-    Args:
-        roberta: whose tokenizer cuts the texts.
-        config: of `choose_recipe`.
-        rows: texts with labels, each of which is one of `names`.
-        names: of the outputs; none of a regression.
-        scale: mean and deviation of a regression's numbers.
-    """
+    """Encode rows, cut as the configuration says."""
     texts, where = [row.text for row in rows], [row.where for row in rows]
     ids = encode(roberta, texts, where, options_of(config))
     if not names:
@@ -110,16 +97,7 @@ class Learner:
         run: RunTask,
         embeddings: bool,
     ) -> None:
-        """Keep the weights to begin with.
-
-        Args:
-            roberta: its head `config.task.head` is registered.
-            config: of `choose_recipe`.
-            task: see `HEAD_KINDS`.
-            lesson: all rows.
-            run: trains a task, as `updates` does.
-            embeddings: whether those of the tokens learn too, the same in every training.
-        """
+        """Keep the weights to begin with."""
         self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
         self.kind, self._run = HEAD_KINDS[task], run
         self.embeddings = embeddings
@@ -153,13 +131,7 @@ class Learner:
     # ---- a head on vectors ----
 
     def open(self, rows: Sequence[int], inner: nn.Linear | None = None) -> None:
-        """Make the head's inner layer pass vectors on, so that its output layer is a regression.
-
-        Args:
-            rows: numbers of the rows by which vectors are centred.
-            inner: of a head whose inner values are known to be good; None: the identity, so small
-                that tanh hardly bends it.
-        """
+        """Make the head's inner layer pass vectors on, so that its output layer is a regression."""
         dense = self.head.dense
         with torch.no_grad():
             if inner is not None:
@@ -187,12 +159,7 @@ class Learner:
         return inner.double().cpu()
 
     def set(self, layer: Linear, scale: float) -> None:
-        """Take a regression as the head's output layer.
-
-        Args:
-            layer: learnt on features that were divided by `scale`.
-            scale: their mean norm.
-        """
+        """Take a regression as the head's output layer."""
         output = self.head.out_proj
         with torch.no_grad():
             output.weight.copy_(layer.weight / scale)
@@ -201,20 +168,11 @@ class Learner:
     # ---- the whole model ----
 
     def train(self, rows: Sequence[int]) -> None:
-        """Train head and body on some rows.
-
-        Args:
-            rows: their numbers.
-        """
+        """Train head and body on some rows."""
         self._train(self.lesson.encoded(self.task, rows), self.config)
 
     def teach(self, lesson: EncodedRows, config: Config) -> None:
-        """Train head and body on another lesson, and begin there from now on.
-
-        Args:
-            lesson: what is taught.
-            config: how.
-        """
+        """Train head and body on another lesson, and begin there from now on."""
         examples = lesson.encoded(self.task, range(len(lesson.ids)))
         features = self.features(examples)
         scale = float(features.norm(dim=1).mean().clamp(min=1e-9))

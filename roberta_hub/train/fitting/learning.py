@@ -131,18 +131,7 @@ def learn(
     options: LearningOptions,
     run: RunTask,
 ) -> Learnt:
-    """Teach a model the rows of a table, in place.
-
-    Args:
-        roberta: the model; it gets a head, unless it has one with these labels.
-        examples: rows to learn and rows to judge by; none of the latter: cross-validation judges.
-        config: of `choose_recipe`.
-        options: what the caller says.
-        run: trains a task, as `updates` does.
-
-    Raises:
-        InputError: an option that these labels cannot have.
-    """
+    """Teach a model the rows of a table, in place."""
     if options.balance and examples.task != "classification":
         raise InputError(
             "balance is for classes of which a text has one; labels that occur together "
@@ -221,12 +210,7 @@ class _Table:
         return config
 
     def finish(self, divisor: float, least: tuple[float, ...] | None) -> None:
-        """Have the head answer in true probabilities, or in the table's own numbers.
-
-        Args:
-            divisor: the temperature.
-            least: thresholds of several labels.
-        """
+        """Have the head answer in true probabilities, or in the table's own numbers."""
         output, name = self.learner.head.out_proj, self.config.task.head
         with torch.no_grad():
             if self.kind == "regression":
@@ -621,11 +605,6 @@ def reusable_head(
     """Find a head of the model's that has the labels of a table, for such texts; None: none has.
 
     The default head comes first.
-
-    Args:
-        roberta: the model.
-        examples: of the table.
-        pooling: what the head must read; None: anything.
 
     Example:
         >>> from roberta_hub.hub import load_model

@@ -25,10 +25,6 @@ LIMITS = {
 class LearningOptions:
     """How to learn, as far as the caller says it; None leaves a choice to `fit`.
 
-    Raises:
-        InputError: a value out of its range.
-        InputTypeError: a value of another type.
-
     Example:
         >>> LearningOptions(epochs=3).minutes is None
         True

@@ -93,23 +93,14 @@ class MethodSelector:
     """Tries ways of learning on some rows of a learner."""
 
     def __init__(self, learner: Learner, folds: list[list[int]]) -> None:
-        """Say which rows choose.
-
-        Args:
-            learner: with a head that is open, or that knows the labels already.
-            folds: the rows to choose by.
-        """
+        """Say which rows choose."""
         self.learner, self.folds = learner, folds
         self.rows = sorted(i for fold in folds for i in fold)
 
     # ---- ways ----
 
     def by_regression(self, words: Tensor | None) -> MethodAnswers:
-        """Choose the settings of a regression, and answer every row.
-
-        Args:
-            words: directions that the labels' own words suggest, or None. (K, C)
-        """
+        """Choose the settings of a regression, and answer every row."""
         learner = self.learner
         fitting.info("%s: reads %s rows", METHOD_HEAD, f"{len(learner.lesson.ids):,}")
         features = learner.features(learner.all())
@@ -133,13 +124,7 @@ class MethodSelector:
     def by_training(
         self, name: str, begin: Callable[[Sequence[int]], None], config: Config | None = None
     ) -> Method:
-        """Make a way that trains the whole model.
-
-        Args:
-            name: of the way.
-            begin: sets the head before.
-            config: how; None: as the learner has it when it learns.
-        """
+        """Make a way that trains the whole model."""
 
         def learn(rows: Sequence[int]) -> None:
             self.learner.config = config or self.learner.config
@@ -216,10 +201,6 @@ def best_method(found: Sequence[MethodAnswers], learner: Learner) -> MethodAnswe
     The model as it is stays, unless another way answers better. Training the whole model is taken
     unless the regression answers better by more than luck: on most tables it is better, and few
     rows cannot tell.
-
-    Args:
-        found: what each way answers, in the order of their work.
-        learner: that was taught.
     """
     best = found[0]
     for other in found[1:]:
@@ -269,14 +250,6 @@ def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: i
 
     In tables drawn from the rows, the way that is best there is judged by the rows that were not
     drawn (Tsamardinos et al. 2018); what it loses of its score on all rows is luck.
-
-    Args:
-        found: what each way answers.
-        learner: that was taught.
-        seed: of the draws.
-
-    Returns:
-        A loss of accuracy or micro-F1, 0 or more; of numbers always 0.
     """
     if len(found) < 2 or learner.kind == "regression":
         return 0.0

@@ -34,15 +34,7 @@ MAY_BE_KNOWN = "The model may have learnt these rows before; its scores may then
 def model_card(
     examples: Examples, fitted: Fitted, config: Config, options: LearningOptions, output: Path
 ) -> str:
-    """Write what a model is for, what it was made of, and what it reaches.
-
-    Args:
-        examples: what it learnt and what it was measured on.
-        fitted: what was chosen, and what it reaches.
-        config: how it learnt.
-        options: what the caller said of that.
-        output: its folder.
-    """
+    """Write what a model is for, what it was made of, and what it reaches."""
     pair = len(examples.columns) == 2
     asked = '[("a text", "another")]' if pair else '"a text"'
     kind = "number" if examples.task == "regression" else "label"
@@ -100,11 +92,7 @@ def _doubtful(fitted: Fitted) -> str:
 
 
 def score_meaning(fitted: Fitted) -> list[str]:
-    """Explain the numbers that not every reader knows; a paragraph, or none.
-
-    Args:
-        fitted: what was measured.
-    """
+    """Explain the numbers that not every reader knows; a paragraph, or none."""
     known = {
         **{each.title: each.meaning for each in CLASS_MEASURES.values()},
         "micro-F1": "Micro-F1 counts each label of each row.",
@@ -118,12 +106,7 @@ def score_meaning(fitted: Fitted) -> list[str]:
 
 
 def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
-    """Say what the model's probabilities mean; a paragraph each.
-
-    Args:
-        fitted: what was chosen, and what it reaches.
-        options: what the caller said of the learning.
-    """
+    """Say what the model's probabilities mean; a paragraph each."""
     found = []
     if fitted.temperature not in (None, 1.0) and fitted.scores.task != "regression":
         found.append(

@@ -28,11 +28,6 @@ _ANOTHER = Remedy("name another folder with output=...", "name another folder wi
 def check_output(output: object) -> Path:
     """Return the folder to write into, before a model is fetched or trained for it.
 
-    Raises:
-        InputTypeError: no path.
-        InputError: a file, a folder that cannot be written, or one that holds something else than
-            an earlier result of `fit`.
-
     Example:
         >>> check_output("mine").name
         'mine'
@@ -90,13 +85,6 @@ def check_same_table(directory: Path, texts: Sequence[Text]) -> None:
 
     A table is the same where it has half of the texts that the model there has learnt, or where the
     model has learnt half of its texts: rows come and go.
-
-    Args:
-        directory: which `check_output` has seen.
-        texts: of the table.
-
-    Raises:
-        InputError: the folder holds a model that has learnt other texts.
     """
     if not holds_model(directory):
         return
@@ -115,17 +103,7 @@ def check_same_table(directory: Path, texts: Sequence[Text]) -> None:
 def finished(
     roberta: RobertaHubInterface, fitted: Fitted, output: Path | None, card: Callable[[Path], str]
 ) -> RobertaHubInterface:
-    """Write a trained model and load it again; without a folder, leave it as a loaded one is.
-
-    Args:
-        roberta: the model.
-        fitted: what was chosen and measured.
-        output: folder to write; None: the model stays in memory.
-        card: writes the README.md of that folder.
-
-    Raises:
-        CheckpointError: the disk refuses.
-    """
+    """Write a trained model and load it again; without a folder, leave it as a loaded one is."""
     if output is None:
         made = roberta.to("cpu").train()
         made.source = f"fit of {fitted.source}"
@@ -140,9 +118,6 @@ def write_folder(roberta: RobertaHubInterface, output: Path, card: str) -> None:
     """Write the model and its card into a folder; what is there is whole at every instant.
 
     A vocabulary that an earlier model left there goes, else it would be read with the new weights.
-
-    Raises:
-        CheckpointError: the disk refuses.
     """
     try:
         with publishing_all(output, OURS.passing) as work:

@@ -34,11 +34,7 @@ _DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
 
 
 def holds_texts_of_lists(cells: Sequence[Cell], label: str, notes: list[str]) -> bool:
-    """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV.
-
-    Raises:
-        InputError: at least half of the texts are such, but not nearly all.
-    """
+    """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV."""
     texts = [(row, value) for row, value in cells if isinstance(value, str) and value.strip()]
     others = [(row, value) for row, value in texts if parse_list(value) is None]
     lists = len(texts) - len(others)

@@ -29,12 +29,7 @@ def can_compare_pairs(roberta: RobertaHubInterface, rows: Sequence[LabelledText]
 
 
 def pair_cosines(roberta: RobertaHubInterface, rows: Sequence[LabelledText]) -> list[float]:
-    """Compute the cosine of each pair.
-
-    Args:
-        roberta: makes sentence vectors.
-        rows: pairs.
-    """
+    """Compute the cosine of each pair."""
     first, second = (
         roberta.embed([row.text[k] for row in rows], truncate=True, progress=False) for k in (0, 1)
     )
@@ -50,16 +45,6 @@ def new_pairs(
     per_row: int = PAIRS_PER_ROW,
 ) -> list[LabelledText]:
     """Make new pairs of the rows' texts, each scored by its cosine.
-
-    Args:
-        roberta: makes sentence vectors.
-        rows: pairs; the labels are not read.
-        count: number of pairs at most; the rows' own come first.
-        seed: of the draw.
-        per_row: new pairs for each row at most.
-
-    Returns:
-        pairs whose numbers have mean 0 and deviation 1.
 
     Example:
         >>> from roberta_hub.hub import load_model

@@ -34,15 +34,7 @@ SMALL_TABLE_RATE = 0.5
 def choose_recipe(
     *, width: int, lengths: Sequence[int], limit: int, task: str, options: LearningOptions
 ) -> Config:
-    """Make the configuration of a run.
-
-    Args:
-        width: of the model's hidden states.
-        lengths: tokens of each example to learn from.
-        limit: tokens that are learnt of a text; the rest is cut.
-        task: "classification", "regression" or "multi_label".
-        options: what the caller says; the rest is by the rows.
-    """
+    """Make the configuration of a run."""
     rows = len(lengths)
     batch = options.batch_size or batch_for(rows)
     tokens = sum(min(length, limit) for length in lengths)
@@ -66,16 +58,7 @@ def choose_recipe(
 def run_config(
     task: TaskConfig, *, rows: int, batch: int, epochs: int, rate: float, seed: int
 ) -> Config:
-    """Make the configuration of a run that learns a table, without looking at rows held out.
-
-    Args:
-        task: what is learnt.
-        rows: to learn from.
-        batch: rows of an update.
-        epochs: how often each row is seen.
-        rate: the highest learning rate.
-        seed: of the order and of dropout.
-    """
+    """Make the configuration of a run that learns a table, without looking at rows held out."""
     updates = epochs * -(-rows // batch)
     return Config(
         seed=seed,
@@ -113,10 +96,6 @@ def epochs_for(rows: int, tokens: int) -> int:
     """Choose the epochs: `MIN_ROWS_SEEN` rows or `MIN_TOKENS_SEEN` tokens in all, at least two.
 
     A table of more than `SMALL_TABLE_ROWS` rows is seen three times, one of 20,000 or more twice.
-
-    Args:
-        rows: examples to learn from.
-        tokens: of all of them.
 
     Example:
         >>> [epochs_for(rows, 15 * rows) for rows in (12, 100, 360, 4_000, 60_000)]

@@ -60,11 +60,6 @@ class Regression:
 def losses(logits: Tensor, targets: Tensor, kind: HeadKind) -> Tensor:
     """Compute the loss of each row: (n, K), (n, K) -> (n,).
 
-    Args:
-        logits: of a head.
-        targets: shares of classes, 0 or 1 of each label, or numbers.
-        kind: of the head.
-
     Example:
         >>> losses(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), "single_label")
         tensor([0.6931])

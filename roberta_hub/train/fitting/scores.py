@@ -50,11 +50,7 @@ class Mistake:
     """Probability of the answer; of a regression how far it is off."""
 
     def answer(self, task: str) -> str:
-        """Write what was answered, how surely, and what is right.
-
-        Args:
-            task: "classification", "multi_label" or "regression".
-        """
+        """Write what was answered, how surely, and what is right."""
         sure = f"off by {self.score:.3g}" if task == "regression" else f"{self.score:.2f} sure"
         width = 28 if task == "tagging" else 20  # a label with its span
         return f"{cut(self.answered, width)} ({sure}), right is {cut(self.wanted, width)}"
@@ -124,11 +120,7 @@ class Scores:
         return str(Report("", [*self.claims(remedy), *self.evidence()]))
 
     def claims(self, remedy: str) -> list[Section]:
-        """Say the numbers and what they mean.
-
-        Args:
-            remedy: end of the last sentence, in the words of Python or of the shell; "": none.
-        """
+        """Say the numbers and what they mean."""
         lines = [self.headline(), self.details(), *self.conclusions]
         texts = [*lines[:-1], sentence(lines[-1], None, remedy)]
         return [
@@ -181,12 +173,7 @@ class Scores:
 
 
 def rows_with_texts(title: str, rows: Sequence[tuple[str, str, Text]]) -> Section:
-    """List rows of a table, each with its text.
-
-    Args:
-        title: what they are.
-        rows: place, what to say of it, and text of each; none: nothing is shown.
-    """
+    """List rows of a table, each with its text."""
     if not rows:
         return Section()
     found = [(where, what, short_text(text)) for where, what, text in rows]

@@ -79,17 +79,6 @@ def span_table(
 ) -> SpanTable | None:
     """Find the spans of a table; None: it holds none that can be known for such.
 
-    Args:
-        table: a path, or what `table_of` takes; spaCy's list of `(text, {"entities": ...})` too.
-        text: name of the column of texts, or of words; None: found.
-        label: name of the column of spans, or of tags; None: found. A column of other labels that
-            has a known name is what is learnt, unless this says otherwise.
-        header: whether the first row of a CSV or TSV names its columns.
-
-    Raises:
-        InputError: a file that is damaged; tags that are numbers without names.
-        MissingExtraError: a .spacy file without spaCy.
-
     Example:
         >>> found = span_table([{"text": "Ada sings.", "spans": [[0, 3, "PER"]]}])
         >>> found.layout, [row.spans for row in found.read()]
@@ -102,11 +91,7 @@ def span_table(
 def open_source(
     table: Any, text: Any = None, label: str | None = None, *, header: bool = True
 ) -> SpanTable | Table | None:
-    """Open what may hold spans: a table, whose rows are kept, or a layout that is no table of rows.
-
-    Returns:
-        A `SpanTable` of what can hold spans alone; None: a file that is neither.
-    """
+    """Open what may hold spans: a table, whose rows are kept, or a layout without rows."""
     if isinstance(table, (str, os.PathLike)):
         # Path.is_file raises where a name is too long.
         return _file(Path(table), text, label, header) if os.path.isfile(table) else None
@@ -152,11 +137,7 @@ def _begin(path: Path) -> str:
 
 
 def _json(path: Path) -> Any:
-    """Read a file that is one JSON value; None: it is an object a line.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Read a file that is one JSON value; None: it is an object a line."""
     if isinstance(json_object(next(text for _, text in lines(path) if text.strip())), dict):
         return None
     try:
@@ -250,13 +231,7 @@ def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | N
 
 
 def _all_spans(lists: Iterable[Any], *, labelled: bool = False, named: bool = False) -> bool:
-    """Tell whether all values are lists, most of whose items look like spans.
-
-    Args:
-        lists: values of a column.
-        labelled: the caller named the column.
-        named: it has a name that such columns have; half of the values are enough then.
-    """
+    """Tell whether all values are lists, most of whose items look like spans."""
     values = list(lists)
     found = [value for value in values if value is not None]
     items = [item for value in found for item in value]

@@ -55,10 +55,6 @@ def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
     Blanks at a span's edges are taken off. A row with one span that cannot be used is left out
     whole: what is not marked in it would be learnt as no span.
 
-    Args:
-        rows: of a layout.
-        left: gets what is left out or mended.
-
     Example:
         >>> left = LeftOut()
         >>> good = Marked("Ada sings.", [[0, 4, "PER"]], "x:1")
@@ -161,10 +157,6 @@ def places_of(text: str, spans: Any) -> list[Place]:
 
     Tools that run in a browser count an emoji as two. Where spans hold their own texts, and only
     such counting finds all of them, it is what the row means.
-
-    Args:
-        text: the spans' text.
-        spans: lists of start, end and label; or dicts.
 
     Example:
         >>> span = {"start": 3, "end": 6, "labels": ["PER"], "text": "Ada"}

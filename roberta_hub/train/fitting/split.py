@@ -132,19 +132,6 @@ def folds(
     the smallest fold. Rows without a label are spread as a label of their own, and the numbers of a
     regression by their order.
 
-    Args:
-        found: the rows.
-        groups: of `group_duplicates`: numbers of the rows of one text.
-        count: of folds, at least 2.
-        seed: decides among folds that are alike, and which group is placed first.
-        task: one of `FIT_TASKS`.
-
-    Returns:
-        numbers of the rows of each fold, sorted; every row is in one.
-
-    Raises:
-        InputError: fewer texts than folds.
-
     Example:
         >>> from roberta_hub.train.data.sentences import LabelledText
         >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]

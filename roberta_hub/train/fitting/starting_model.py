@@ -19,15 +19,7 @@ from roberta_hub.train.tasks.options import FinetuningOptions
 
 
 def load_to_train(model: str | os.PathLike[str]) -> tuple[str, RobertaHubInterface]:
-    """Load a model that will be trained; return its name or path with it.
-
-    Args:
-        model: name or path.
-
-    Raises:
-        MissingExtraError: what training needs is not installed.
-        RobertaHubError: no such model.
-    """
+    """Load a model that will be trained; return its name or path with it."""
     try:
         import accelerate  # noqa: F401  # said before a model is fetched
     except ImportError as error:
@@ -41,15 +33,7 @@ def load_to_train(model: str | os.PathLike[str]) -> tuple[str, RobertaHubInterfa
 def memory_note(
     roberta: RobertaHubInterface, name: str, texts: Sequence[Text], *, knows: bool
 ) -> list[str]:
-    """Note how many texts of a table the model knows, or that it does not say so.
-
-    Args:
-        roberta: the model, before it learns.
-        name: of the model.
-        texts: of all rows.
-        knows: whether it answers as if it had learnt such a table: it has a head with these labels,
-            or `fit` made it.
-    """
+    """Note how many texts of a table the model knows, or that it does not say so."""
     too_good = "its scores are too good and its probabilities too sure"
     if not roberta.learnt:
         if not knows:
@@ -70,17 +54,7 @@ def memory_note(
 def judged_kind(
     texts: Sequence[Text], learnt: frozenset[str], how: EvaluationKind, *, unsure: bool
 ) -> tuple[list[int], EvaluationKind]:
-    """Choose the rows that judge: those that the model did not know, and all if it knew all.
-
-    Args:
-        texts: of the rows that could judge.
-        learnt: digests of what it had learnt before.
-        how: they were kept from being learnt now.
-        unsure: whether it may have learnt more than `learnt` says.
-
-    Returns:
-        (numbers of the rows, how they were kept from being learnt at all).
-    """
+    """Choose the rows that judge: those that the model did not know, and all if it knew all."""
     new = new_texts(texts, learnt)
     if unsure or not new:
         return list(range(len(texts))), "may be known"
@@ -90,16 +64,7 @@ def judged_kind(
 def count_tokens(
     roberta: RobertaHubInterface, texts: Sequence[Text], places: Sequence[str]
 ) -> list[int]:
-    """Count the tokens of each text.
-
-    Args:
-        roberta: whose tokenizer cuts them.
-        texts: of a table.
-        places: where each text comes from, for errors.
-
-    Raises:
-        InputError: a text that cannot be read; the error names its place.
-    """
+    """Count the tokens of each text."""
     try:
         return [len(ids) for ids in roberta.tokenizer.encode_batch(texts)]
     except InputError:
@@ -110,13 +75,7 @@ def count_tokens(
 def keep_head(
     roberta: RobertaHubInterface, kind: Literal["classification", "token"], head: str
 ) -> None:
-    """Drop the model's other heads: what they knew belongs to the weights of before.
-
-    Args:
-        roberta: the model.
-        kind: of the head that stays.
-        head: its name.
-    """
+    """Drop the model's other heads: what they knew belongs to the weights of before."""
     for own_kind in ("classification", "token", "span"):
         heads: Any = getattr(roberta.model, f"{own_kind}_heads", {})
         for name in [name for name in heads if (name, own_kind) != (head, kind)]:

@@ -101,20 +101,6 @@ def read_tag_examples(
     Rows whose spans cannot be learnt are left out, and `notes` says which. Texts that occur more
     than once stay on one side.
 
-    Args:
-        table: see `span_table`.
-        text: name of the column of texts or of words; None: found.
-        label: name of the column of spans or of tags; None: found.
-        valid: the share of rows to hold out, or a table of spans to measure on.
-        task: "tagging" if the table must hold spans; another name: it is not looked for them.
-        seed: decides which rows are held out.
-        separator: means nothing here, and is refused.
-        header: whether the first row of a CSV or TSV names its columns.
-        source: what `find_spans` found; None: it is asked.
-
-    Raises:
-        RobertaHubError: a file or a row that cannot be used; see `find_spans`.
-
     Example:
         >>> rows = [{"text": f"Ada came {i} times.", "spans": [[0, 3, "PER"]]} for i in range(10)]
         >>> found = read_tag_examples(rows)
@@ -159,11 +145,7 @@ def read_tag_examples(
 def find_spans(
     table: Any, text: Any, label: Any, task: Any, separator: Any, *, header: bool = True
 ) -> SpanTable | Table | None:
-    """Look for spans in a table to learn from; a `Table` has none, and its first rows are kept.
-
-    Raises:
-        RobertaHubError: a file that cannot be read; with `task="tagging"` also one without spans.
-    """
+    """Look for spans in a table to learn from; a `Table` has none, and its first rows are kept."""
     text, label = lone(text), lone(label)
     if task not in (None, TAGGING) or not isinstance(label, (str, type(None))):
         return None

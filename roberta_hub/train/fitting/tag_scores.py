@@ -40,15 +40,7 @@ class Tagged:
 def tagged(
     runner: Runner, texts: Sequence[str], head: str, labels: Sequence[str], rule: WordRule
 ) -> list[Tagged]:
-    """Ask a tagger as `tag` does, and keep how sure it is of what it leaves outside.
-
-    Args:
-        runner: of the model.
-        texts: whole texts.
-        head: name of a token head.
-        labels: names of its classes.
-        rule: which words the head was trained to label.
-    """
+    """Ask a tagger as `tag` does, and keep how sure it is of what it leaves outside."""
     words = [split_words(text, rule) for text in texts]
     found = []
     for text, own, said in zip(
@@ -74,12 +66,6 @@ def judge_spans(
 
     Micro-F1, precision and recall, and those of each label, are seqeval's. The interval is by
     tables drawn from the rows.
-
-    Args:
-        rows: the judged rows, with the right spans.
-        answers: one to each row.
-        learnt: the rows that the model has learnt, whose spans can be looked up.
-        how: the rows were kept from being learnt.
 
     Example:
         >>> rows = [Annotated("Ada met Bob", ((0, 3, "PER"), (8, 11, "PER")), "x:1")]

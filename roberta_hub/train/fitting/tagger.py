@@ -84,9 +84,6 @@ _MEANINGLESS = ("minutes", "balance", "pooling", "trials")
 def check_options(options: LearningOptions) -> None:
     """Refuse the options that mean nothing to a tagger.
 
-    Raises:
-        InputError: one was given.
-
     Example:
         >>> check_options(LearningOptions(pooling="mean"))
         Traceback (most recent call last):
@@ -126,11 +123,7 @@ class ReadyTagger:
         return "\n".join([*map(wrap_note, self.notes), about + plan])
 
     def train(self, progress: bool | None = None) -> RobertaHubInterface:
-        """Train once, measure on the held-out rows, and write the folder, if there is one.
-
-        Args:
-            progress: whether to show a bar; None: if a person looks at a terminal.
-        """
+        """Train once, measure on the held-out rows, and write the folder, if there is one."""
         from roberta_hub.train.loop.updates import updates
 
         began = time.monotonic()
@@ -240,19 +233,7 @@ def prepare_tagger(
     output: str | os.PathLike[str] | None = None,
     options: LearningOptions | None = None,
 ) -> ReadyTagger:
-    """Load the model, and choose how it learns the spans.
-
-    Args:
-        examples: of `read_tag_examples`.
-        model: name or path of the model to begin with.
-        output: folder to write into; None: the model stays in memory.
-        options: what the caller says; None: nothing.
-
-    Raises:
-        MissingExtraError: what training needs is not installed.
-        RobertaHubError: no such model, a text that it cannot read, or an option that means nothing
-            here.
-    """
+    """Load the model, and choose how it learns the spans."""
     options = options or LearningOptions()
     check_options(options)
     directory = None if output is None else check_output(output)
@@ -302,10 +283,6 @@ def _is_cut(roberta: RobertaHubInterface, row: Annotated, left: LeftOut) -> bool
 def tags_of(parts: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, str]]) -> list[str]:
     """Give each part of a text its tag: "O", or "B-" or "I-" with the label of its span.
 
-    Args:
-        parts: (start, end) in characters, in order.
-        spans: that begin and end between parts, in order.
-
     Example:
         >>> tags_of([(0, 3), (4, 7), (8, 12)], [(4, 12, "LOC")])
         ['O', 'B-LOC', 'I-LOC']
@@ -344,13 +321,6 @@ def tagging_of(
 
     A text that is too long becomes several examples, windows that overlap. Each of its parts is
     learnt in the window in which it is farthest from a cut.
-
-    Args:
-        config: has the head and the longest input.
-        interface: the model, with the head.
-        names: of the head's classes.
-        rows: whose spans begin and end between parts and pieces.
-        hidden: share of each text's tokens that the model does not see, others in each epoch.
     """
     limit = config.task.options["max_length"]
     texts = [row.text for row in rows]

@@ -33,14 +33,6 @@ class Target:
 def read_target(y: Any, count: int) -> Target:
     """Read the labels of texts.
 
-    Args:
-        y: str, whole numbers or booleans, one for each text; or a list of labels for each; or a
-            matrix of 0 and 1 with a column for each label, dense, sparse or a data frame.
-        count: of the texts.
-
-    Raises:
-        InputError: `y` is missing, not as long as the texts, or holds what is no class.
-
     Example:
         >>> read_target([2, 1, 2], 3).classes.tolist()
         [1, 2]
@@ -114,11 +106,7 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
 
 
 def check_learnable(target: Target) -> None:
-    """Refuse to learn one class; what is scored may hold one.
-
-    Raises:
-        InputError: there are not two classes.
-    """
+    """Refuse to learn one class; what is scored may hold one."""
     if len(target.classes) < 2 and not target.several:
         only = short_repr(target.classes.tolist()[0])
         raise InputError(f"y holds one class, {only}; classes to tell apart must be at least two")

@@ -23,10 +23,6 @@ def list_trials(config: Config, options: LearningOptions) -> list[Config]:
 
     The list is the same each time, and a longer one begins as a shorter one.
 
-    Args:
-        config: the recipe, which is no part of the list.
-        options: how many, and what the caller says.
-
     Example:
         >>> from roberta_hub.train.settings import LoopConfig, OptimizerConfig
         >>> ours = Config(optimizer=OptimizerConfig(lr=1e-3), loop=LoopConfig(max_epochs=8))

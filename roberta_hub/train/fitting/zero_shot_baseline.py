@@ -68,15 +68,6 @@ def zero_shot_probabilities(
     vectors, a head for entailment, or both. Texts that are too long are cut; underscores in labels
     are read as blanks.
 
-    Args:
-        roberta: the model, before it learns.
-        texts: one row each, in order.
-        labels: two or more.
-
-    Returns:
-        (len(texts), len(labels)) float32; None where labels are no words, or the model can judge
-        none, or two of them differ by underscores alone.
-
     Example:
         >>> import roberta_hub
         >>> roberta = roberta_hub.load_model("roberta.tiny")

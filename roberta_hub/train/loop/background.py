@@ -25,9 +25,6 @@ class Writer:
 
     The processes agree through a group of their own (gloo), so that what they say about a state
     never mixes with what they say about gradients.
-
-    Args:
-        devices: the processes.
     """
 
     def __init__(self, devices: Devices) -> None:
@@ -42,17 +39,7 @@ class Writer:
         """How long the last state took, from its copy to its renaming."""
 
     def start(self, directory: Path, tensors: Mapping[str, Tensor], rest: dict[str, Any]) -> None:
-        """Copy the tensors and begin to write them; nothing may be pending.
-
-        Args:
-            directory: folder of the run.
-            tensors: by name, of this process.
-            rest: what run.pt holds; the first process writes it.
-
-        Raises:
-            CheckpointError: the folder cannot be written.
-            InputError: the processes do not share it.
-        """
+        """Copy the tensors and begin to write them; nothing may be pending."""
         start, update, error = now(), rest["progress"]["update"], None
         self.target = directory / f"state-{update:09d}"
         work = partial_of(self.target)
@@ -84,11 +71,7 @@ class Writer:
         return pending is not None and pending.done() and pending.exception() is not None
 
     def wait(self) -> Path | None:
-        """Wait until the pending state is written; return its path in the first process.
-
-        Raises:
-            CheckpointError: in every process, if one could not write.
-        """
+        """Wait until the pending state is written; return its path in the first process."""
         if self.pending is None:
             return None
         pending, self.pending = self.pending, None

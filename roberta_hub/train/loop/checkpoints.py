@@ -38,12 +38,6 @@ class Checkpoints:
     """The states of a run in one folder; every process makes the same calls.
 
     As a context it lets a state that is being written end.
-
-    Args:
-        devices: the processes.
-        directory: folder of the run.
-        kind: "whole": the first process gathers and writes all; "sharded": each writes its own part
-            while the training goes on.
     """
 
     def __init__(self, devices: Devices, directory: Path, kind: str) -> None:
@@ -64,18 +58,7 @@ class Checkpoints:
     def restore(
         self, module: nn.Module, optimizer: Any, identity: Mapping[str, Any], *, resume: bool
     ) -> tuple[Path, State] | None:
-        """Read the newest state into module and optimizer; None where there is none.
-
-        Args:
-            module: gets the weights.
-            optimizer: gets its moments; the loss scale of fp16 goes to `devices`.
-            identity: what must be the same for the run to go on.
-            resume: False looks for no state.
-
-        Raises:
-            CheckpointError: a damaged state.
-            InputError: a state of another run, or not the same state in every process.
-        """
+        """Read the newest state into module and optimizer; None where there is none."""
         devices = self.devices
         path = common_state(devices, self.directory, resume=resume)
         if path is None:
@@ -101,9 +84,6 @@ class Checkpoints:
         """Write a state; return the path of one that is now whole, in the first process.
 
         A sharded one is only begun: the path is that of the state before.
-
-        Raises:
-            CheckpointError: this state, or the sharded one before, cannot be written.
         """
         devices, before = self.devices, self.wait()
         each = devices.gather(generators())
@@ -124,11 +104,7 @@ class Checkpoints:
         return self.writer is not None and self.writer.failed()
 
     def wait(self) -> Path | None:
-        """Wait for the state that was begun; return its path in the first process.
-
-        Raises:
-            CheckpointError: it cannot be written.
-        """
+        """Wait for the state that was begun; return its path in the first process."""
         return None if self.writer is None else self.writer.wait()
 
     @property
@@ -156,14 +132,7 @@ def save_model(
     place: Path,
     beside: Callable[[RobertaHubInterface], object] | None = None,
 ) -> None:
-    """Write the model alone, for `load_model`; every process must call.
-
-    Args:
-        devices: the processes.
-        task: has the model.
-        place: the folder of the model.
-        beside: writes the model in another form too; None: nothing does.
-    """
+    """Write the model alone, for `load_model`; every process must call."""
     with devices.whole(task.module):
         if devices.main:
             task.finish().save(place)
@@ -173,16 +142,7 @@ def save_model(
 
 
 def common_state(devices: Devices, directory: Path, *, resume: bool) -> Path | None:
-    """Find the newest state in a folder, the same one for every process; None: there is none.
-
-    Args:
-        devices: the processes; each must call.
-        directory: folder of the run, as this process knows it.
-        resume: False looks for none.
-
-    Raises:
-        InputError: the processes have found different states; the message lists them.
-    """
+    """Find the newest state in a folder, the same one for every process; None: there is none."""
     path = find_state(directory) if resume else None
     update = None if path is None else int("".join(filter(str.isdigit, path.name)))
     place = f"{directory.resolve()} on {socket.gethostname()}"

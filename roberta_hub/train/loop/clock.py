@@ -14,13 +14,7 @@ def now() -> float:
 
 
 class Clock:
-    """How long updates, evaluations and savings take, and how much time is left.
-
-    Args:
-        started: when the run started, on the clock of `now`.
-        minutes: the run's time from then on; None: no limit.
-        size: bytes of the model's weights; a state holds about four times as many.
-    """
+    """How long updates, evaluations and savings take, and how much time is left."""
 
     def __init__(self, started: float, minutes: float | None, size: int) -> None:
         self.deadline = None if minutes is None else started + 60 * minutes
@@ -47,12 +41,7 @@ class Clock:
         self.evaluation = max(self.evaluation, now() - start)
 
     def saved_state(self, start: float, background: float = 0.0) -> None:
-        """Note a saving that began at `start`.
-
-        Args:
-            start: on the clock of `now`.
-            background: seconds of the last state written in the background.
-        """
+        """Note a saving that began at `start`."""
         self.saved = now()
         self.saving = max(self.saved - start, background) + self.model
 

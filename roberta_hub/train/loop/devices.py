@@ -24,13 +24,7 @@ from roberta_hub.train.loop.state import distinct_weights, put_weights
 
 
 class Devices:
-    """The processes and devices of a run: placement, gradients, states.
-
-    Args:
-        precision: "no", "bf16" or "fp16".
-        parallel: "ddp" or "fsdp"; a single process needs neither.
-        find_unused_parameters: DDP's setting of that name.
-    """
+    """The processes and devices of a run: placement, gradients, states."""
 
     def __init__(self, precision: str, parallel: str, find_unused_parameters: bool) -> None:
         try:
@@ -277,10 +271,6 @@ def mesh_shape(local: Sequence[str | None]) -> tuple[int, ...]:
 
     Flat where there is one node, where a node has one device (its parts are on other nodes, or
     nothing would be sharded), and where nodes differ.
-
-    Args:
-        local: how many processes the node of each process has, `LOCAL_WORLD_SIZE` as torchrun sets
-            it; None where it is not set.
 
     Example:
         >>> mesh_shape(["4"] * 8), mesh_shape(["8"] * 8), mesh_shape(["1", "1"]), mesh_shape([None])

@@ -12,14 +12,7 @@ from roberta_hub.train.reports import Messages, logger
 
 
 class Display:
-    """The bar and the messages of a run.
-
-    Args:
-        directory: folder of the run; None: it is in memory.
-        update: updates that are done already.
-        total: about how many there will be.
-        progress: whether to show a bar; None: on a terminal only.
-    """
+    """The bar and the messages of a run."""
 
     def __init__(
         self, directory: Path | None, update: int, *, total: int, progress: bool | None

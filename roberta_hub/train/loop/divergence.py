@@ -51,11 +51,7 @@ class DivergenceMonitor:
         }
 
     def check(self, update: int, loss: float, norm: float, rate: float) -> str | None:
-        """Check one update; return a warning if its gradient explodes.
-
-        Raises:
-            DivergedError: loss or gradient are NaN or infinite.
-        """
+        """Check one update; return a warning if its gradient explodes."""
         numbers = f"learning rate {rate:.3g}, gradient norm {norm:.3g}"
         remedy = (
             "lower optimizer.lr, lengthen optimizer.warmup_updates or set optimizer.clip_norm=1, "

@@ -45,10 +45,6 @@ class FairseqRun:
     def optimizer_state(self, module: nn.Module, fresh: Mapping[str, Any]) -> dict[str, Any]:
         """Put the moments into the state of our optimizer.
 
-        Args:
-            module: whose parameters it has, the model as `.roberta`.
-            fresh: the state before.
-
         Raises:
             CheckpointError: moments of another shape, or none for a parameter.
         """
@@ -73,11 +69,7 @@ class FairseqRun:
 
 
 def read_run(path: Path) -> FairseqRun:
-    """Read how far a run is from a checkpoint that fairseq's trainer wrote with its optimizer.
-
-    Raises:
-        CheckpointError: no such file, one without an optimizer, or of another optimizer than Adam.
-    """
+    """Read how far a run is from a checkpoint that fairseq's trainer wrote with its optimizer."""
     state = load_pickle(path)
     limit = path.stat().st_size
     model = tensors(state.get("model") if isinstance(state, dict) else None, str(path), limit)
@@ -185,14 +177,7 @@ def _odd(path: Path, what: str) -> CheckpointError:
 def optimizer_of_fairseq(
     module: nn.Module, state: Mapping[str, Any], heads: Sequence[str], *, loss_scale: float | None
 ) -> dict[str, Any]:
-    """Make the state of fairseq 0.12.2's Adam of ours.
-
-    Args:
-        module: the model as `.roberta`.
-        state: of our optimizer.
-        heads: classification heads that fairseq's model will have.
-        loss_scale: of fp16, which keeps all moments in one piece; None: not fp16.
-    """
+    """Make the state of fairseq 0.12.2's Adam of ours."""
     numbers = {
         name.removeprefix("roberta."): number
         for group in state["param_groups"]
@@ -233,12 +218,7 @@ def optimizer_of_fairseq(
 
 
 def parameters_of_fairseq(roberta: nn.Module, heads: Sequence[str]) -> dict[str, torch.Size]:
-    """List the parameters of fairseq 0.12.2's model in its order, with their shapes.
-
-    Args:
-        roberta: our model of the same architecture.
-        heads: classification heads that fairseq's model will have.
-    """
+    """List the parameters of fairseq 0.12.2's model in its order, with their shapes."""
     own = {
         name: tuple(tensor.shape)
         for name, tensor in roberta.named_parameters()

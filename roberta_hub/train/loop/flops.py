@@ -31,10 +31,6 @@ def training_flops(config: RobertaConfig, lengths: Iterable[int]) -> float:
     al. 2022, appendix B). Heads, lookups and what is recomputed are not counted, so a utilization
     is never too high.
 
-    Args:
-        config: the architecture.
-        lengths: tokens of each sequence.
-
     Example:
         >>> config = RobertaConfig()  # roberta.base: 85 M weights in its layers' products
         >>> f"{training_flops(config, [512]) / 512:.4g}"
@@ -51,10 +47,6 @@ def training_flops(config: RobertaConfig, lengths: Iterable[int]) -> float:
 
 def peak_flops(device: torch.device, precision: str) -> float | None:
     """Look up what a device could do at best, in FLOP/s; None where that is not known.
-
-    Args:
-        device: of this process.
-        precision: `loop.precision`; only 16 bits are in the table.
 
     Example:
         >>> peak_flops(torch.device("cpu"), "bf16") is None

@@ -56,17 +56,7 @@ class Meters:
         tokens: int,
         flops: float,
     ) -> None:
-        """Add an update.
-
-        Args:
-            update: its number.
-            rate: its learning rate.
-            total: this process's summed loss.
-            count: targets over all processes.
-            norm: of the whole gradient.
-            tokens: over all processes.
-            flops: of the model on them, over all processes.
-        """
+        """Add an update."""
         self.pending.append((update, rate, total, count, norm, tokens, flops))
 
     def read(self, devices: Devices) -> MeterReading | None:

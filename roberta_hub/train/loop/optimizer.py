@@ -32,17 +32,6 @@ def learning_rate(
     of the very first update with warm-up. "constant_then_decay" is the trapezoid of ModernBERT
     (Warner et al. 2024, section 2.2.2): a run can go on from before its decay.
 
-    Args:
-        done: updates done so far.
-        peak: the rate that warm-up ends at.
-        schedule: "polynomial_decay"; "fixed": `peak` after warm-up; "constant_then_decay": `peak`
-            until the last `decay` updates, which lead to `end`.
-        warmup: updates of linear warm-up.
-        total: update at which the decay arrives at `end`.
-        end: the rate from there on.
-        power: of the polynomial; 1 is a straight line.
-        decay: updates of the decay of "constant_then_decay".
-
     Example:
         >>> [learning_rate(n, peak=1.0, warmup=2, total=6) for n in range(8)]
         [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
@@ -82,15 +71,7 @@ class Schedule:
 
     @classmethod
     def of(cls, config: OptimizerConfig, end: int) -> Schedule:
-        """Fill in what a configuration leaves open.
-
-        Args:
-            config: None is 6 % of warm-up, all updates, a tenth of them for the decay.
-            end: about how many updates there will be.
-
-        Raises:
-            InputError: warm-up and decay of "constant_then_decay" are more than all updates.
-        """
+        """Fill in what a configuration leaves open."""
         total = config.total_updates or end
         warmup, decay = config.warmup_updates, config.decay_updates
         warmup = math.ceil(0.06 * total) if warmup is None else warmup
@@ -110,19 +91,7 @@ class Schedule:
 def parameter_groups(
     module: nn.Module, *, weight_decay: float, decay: str = "weights", layer_decay: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Group the parameters that share weight decay and learning rate.
-
-    Args:
-        module: its trainable parameters are grouped, tied ones once.
-        weight_decay: for the parameters that decay.
-        decay: "weights" spares biases and LayerNorms, as BERT does; "fairseq" decays everything, as
-            fairseq does.
-        layer_decay: each layer's rate as a fraction of the one above it; heads have the full rate.
-
-    Returns:
-        Groups for a torch optimizer. `names` lists their parameters, `lr_scale` multiplies the
-        schedule's rate.
-    """
+    """Group the parameters that share weight decay and learning rate."""
     if decay not in DECAYS:
         raise InputError(f"optimizer.decay is {decay!r}; choose {' or '.join(DECAYS)}")
     plain = {
@@ -174,16 +143,6 @@ def make_optimizer(
 
     The one difference: fairseq's own Python step adds `eps` before the bias correction, torch's
     (and apex's, which fairseq takes where it is installed) after it.
-
-    Args:
-        module: on its device already.
-        lr: the peak; `set_learning_rate` follows the schedule.
-        betas: decay of the two moments.
-        eps: added to the root of the second moment.
-        weight_decay: 0 is plain Adam.
-        decay: see `parameter_groups`.
-        layer_decay: see `parameter_groups`.
-        fused: one kernel for all parameters; None: if torch has one for their device.
     """
     groups = parameter_groups(
         module, weight_decay=weight_decay, decay=decay, layer_decay=layer_decay

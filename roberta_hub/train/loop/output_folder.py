@@ -24,13 +24,6 @@ def claim_folder(output: str) -> Iterator[Path]:
 
     If the run fails, or a signal ends it, the folders that were made and stayed empty are removed.
 
-    Args:
-        output: the setting `output`.
-
-    Raises:
-        InputError: it cannot be made or written, another run writes there, or its contents would
-            be in the way of a model.
-
     Example:
         >>> with claim_folder(tempfile.mkdtemp() + "/run") as directory:
         ...     directory.is_dir()

@@ -15,11 +15,7 @@ from roberta_hub.model.layer import TransformerLayer
 
 @contextmanager
 def recomputed_layers(module: nn.Module) -> Iterator[None]:
-    """Let every encoder layer keep only its input inside the block: same numbers, less memory.
-
-    Args:
-        module: holds `TransformerLayer`s anywhere.
-    """
+    """Let every encoder layer keep only its input inside the block: same numbers, less memory."""
     layers = [m for m in module.modules() if isinstance(m, TransformerLayer)]
     for layer in layers:
         # An attribute of the instance hides the class's method, so no model file needs to know.

@@ -82,16 +82,7 @@ def groups_of(optimizer: Any) -> list[dict[str, Any]]:
 
 
 def write_parts(work: Path, tensors: Mapping[str, Tensor], group: Any = None) -> None:
-    """Write this process's parts; return when all processes of the group have written theirs.
-
-    Args:
-        work: folder of the state.
-        tensors: by name.
-        group: the processes, each of which must call; None: one alone.
-
-    Raises:
-        Exception: what any of them has met.
-    """
+    """Write this process's parts; return when all processes of the group have written theirs."""
     writer, alone = FileSystemWriter(work / PARTS_FOLDER), group is None
     with _torch_errors(alone):
         _SAVE(dict(tensors), storage_writer=writer, process_group=group, no_dist=alone)
@@ -100,18 +91,7 @@ def write_parts(work: Path, tensors: Mapping[str, Tensor], group: Any = None) ->
 def read_parts(
     path: Path, state: State, module: nn.Module, optimizer: Any, group: Any = None
 ) -> None:
-    """Read this process's parts into a module and its optimizer.
-
-    Args:
-        path: the state.
-        state: what `load_without_tensors` read of it.
-        module: gets the weights, in place.
-        optimizer: gets its moments.
-        group: the processes, each of which must call; None: one alone.
-
-    Raises:
-        CheckpointError: damaged, or of another model.
-    """
+    """Read this process's parts into a module and its optimizer."""
     known = _sizes(path)
     live = distinct_weights(module)
     check_shapes(
@@ -185,11 +165,7 @@ def _read(path: Path, wanted: dict[str, Tensor], group: Any) -> None:
 
 @contextmanager
 def _torch_errors(alone: bool) -> Iterator[None]:
-    """Raise the cause of torch's error, which lists the traces of all processes.
-
-    Args:
-        alone: keep torch from warning that there is one process.
-    """
+    """Raise the cause of torch's error, which lists the traces of all processes."""
     try:
         with warnings.catch_warnings() if alone or not _TAKES_ALONE else nullcontext():
             if alone:
@@ -206,18 +182,7 @@ def _torch_errors(alone: bool) -> Iterator[None]:
 
 
 def to_whole(path: Path, directory: Path) -> Path:
-    """Write a state that is in parts as one that is whole, in one process.
-
-    Args:
-        path: the folder `state-<update>` in parts.
-        directory: folder of a run, whose older states go.
-
-    Returns:
-        The new state, from which a run with `output=<directory>` goes on.
-
-    Raises:
-        CheckpointError: a state that cannot be read, or no room for the new one.
-    """
+    """Write a state that is in parts as one that is whole, in one process."""
     state = load_without_tensors(path)
     tensors = {n: torch.empty(a.size, dtype=a.properties.dtype) for n, a in _sizes(path).items()}
     _read(path, tensors, None)
@@ -234,18 +199,7 @@ def to_whole(path: Path, directory: Path) -> Path:
 
 
 def to_sharded(path: Path, directory: Path) -> Path:
-    """Write a whole state as one in parts (a single part, which any number of processes reads).
-
-    Args:
-        path: the folder `state-<update>` that is whole.
-        directory: folder of a run, whose older states go.
-
-    Returns:
-        The new state, from which a run with `output=<directory>` goes on.
-
-    Raises:
-        CheckpointError: a state that cannot be read, or no room for the new one.
-    """
+    """Write a whole state as one in parts (a single part, which any number of processes reads)."""
     state = load_state(path)
     groups = state.optimizer["param_groups"]
     names = {number: n for g in groups for n, number in zip(g["names"], g["params"], strict=True)}

@@ -186,22 +186,14 @@ def is_sharded(path: Path) -> bool:
 
 
 def load_state(path: Path) -> State:
-    """Read a state.
-
-    Raises:
-        CheckpointError: damaged, or written by a newer version.
-    """
+    """Read a state."""
     weights = read_safetensors(path / "weights.safetensors")
     optimizer = _read(path, "optimizer.pt")
     return replace(load_without_tensors(path), weights=weights, optimizer=optimizer)
 
 
 def load_without_tensors(path: Path) -> State:
-    """Read a state without its weights and moments.
-
-    Raises:
-        CheckpointError: damaged, or written by a newer version.
-    """
+    """Read a state without its weights and moments."""
     rest = _read(path, "run.pt")
     try:
         if rest["version"] != STATE_VERSION:
@@ -243,15 +235,7 @@ def unreadable(path: Path, error: Exception) -> CheckpointError:
 def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse a state of another run.
 
-    Args:
-        path: of the state, for the message.
-        was: the identity that it was written with.
-        now: the identity of this run.
-
     A state of an older version has no digests of the data: the run goes on, with a warning.
-
-    Raises:
-        InputError: they differ; the message names what.
     """
     # An older version may not know a field; it had what is the default now.
     was = _without_paths({**_of_model(RobertaConfig()), **_of_settings(Config()), **was})
@@ -289,16 +273,7 @@ def identity_of(
     lengths: Sequence[int],
     digests: Mapping[str, str],
 ) -> dict[str, Any]:
-    """List what decides the numbers of a run, in a flat dict.
-
-    Args:
-        config: of the run.
-        model: its architecture.
-        total: updates until the decay of the rate ends.
-        warmup: updates of the warm-up.
-        lengths: tokens of each example.
-        digests: of the data, see data/digests.py.
-    """
+    """List what decides the numbers of a run, in a flat dict."""
     found: dict[str, Any] = _of_model(model) | _of_settings(config)
     found["optimizer.total_updates"], found["optimizer.warmup_updates"] = total, warmup
     counts = {"training examples": len(lengths), "their tokens": sum(lengths)}

@@ -39,16 +39,6 @@ def train_loop(task: TrainingTask, config: Config) -> Report:
     goes on exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for
     `load_model`; where `loop.fairseq_files` is set, both for fairseq too. A `best` of an earlier
     run goes when this one has ended without an evaluation.
-
-    Args:
-        task: what to train.
-        config: all but `model`, `data` and `task` is used here. The settings that decide numbers,
-            and the model's architecture, must be the same when a run goes on.
-
-    Raises:
-        DivergedError: the loss is NaN or infinite.
-        InputError: the folder cannot be written, holds a state of another configuration, or not
-            the same one in every process.
     """
     started, config = now(), check(config)
     with claim_folder(config.output):

@@ -37,17 +37,7 @@ from roberta_hub.train.tasks.training_task import Batch, TrainingTask
 
 
 def updates(task: TrainingTask, config: Config) -> None:
-    """Make every update of a task in memory; nothing is evaluated, and no file is written.
-
-    Args:
-        task: what to train; its module is changed in place.
-        config: `seed`, `optimizer`, `batch` and, of `loop`, the end, the precision and what is
-            shown are used here.
-
-    Raises:
-        DivergedError: the loss is NaN or infinite.
-        KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the update before it is done.
-    """
+    """Make every update of a task in memory; nothing is evaluated, and no file is written."""
     config = check(config)
     # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
     with Signals() as signals:
@@ -66,10 +56,6 @@ class Training:
     """A task in training: its optimizer, its devices, its place in the data, its numbers.
 
     Every process makes the same calls.
-
-    Args:
-        task: what to train.
-        config: see `updates`.
     """
 
     def __init__(self, task: TrainingTask, config: Config) -> None:
@@ -156,11 +142,7 @@ class Training:
 
     @contextmanager
     def running(self, directory: Path | None) -> Iterator[None]:
-        """Make the module ready for updates, and show them; leave module and terminal in order.
-
-        Args:
-            directory: folder of the run, for messages; None: it is in memory.
-        """
+        """Make the module ready for updates, and show them; leave module and terminal in order."""
         module, loop, progress = self.task.module, self.config.loop, self.progress
         self.monitor = DivergenceMonitor(
             self.task.chance(),
@@ -244,11 +226,7 @@ class Training:
         return self.progress.update % self.config.loop.log_every == 0
 
     def log(self) -> dict[str, Any] | None:
-        """Read, check and show the numbers since the last time, which waits for the device.
-
-        Returns:
-            A row of the log; None where no update was made since.
-        """
+        """Read, check and show the numbers since the last time, which waits for the device."""
         reading = self.meters.read(self.devices)
         if reading is None:
             return None

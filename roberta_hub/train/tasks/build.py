@@ -65,17 +65,6 @@ def build_task(
     Fine-tuning also makes the head: one of this name with these labels learns on, else a new one is
     drawn from the seed.
 
-    Args:
-        config: `task`, `data`, `seed` and, for pre-training, `output` are read.
-        interface: changed: its heads, labels and task name; `zero_shot_settings`, which held for
-            the weights before; its weights by training.
-        fresh: whether the run begins here; one that goes on has its weights in a state.
-
-    Raises:
-        UnknownNameError: no such task, option, metric or format.
-        InputError: an example that cannot be used, with its file and line; several tasks
-            that want one head for different labels.
-
     Example:
         >>> import tempfile
         >>> from pathlib import Path

@@ -49,12 +49,7 @@ class DistillationBatch(Batch):
 
 
 def load_teacher(name_or_path: str, precision: str) -> RobertaHubInterface:
-    """Load a model that teaches; in a run in bfloat16 it computes so too where the CPU can.
-
-    Args:
-        name_or_path: what `load_model` loads.
-        precision: `loop.precision` of the run.
-    """
+    """Load a model that teaches; in a run in bfloat16 it computes so too where the CPU can."""
     dtype: Dtype | None = None
     if precision == "bf16" and missing_features("bfloat16") is None:
         dtype = "bfloat16"
@@ -69,13 +64,7 @@ class Teacher:
     """A trained model, prepared for inference, whose weights stay as they are."""
 
     def __init__(self, name_or_path: str, student: Tokenizer, precision: str) -> None:
-        """Load the teacher.
-
-        Args:
-            name_or_path: what `load_model` loads.
-            student: the tokenizer of the model that learns.
-            precision: `loop.precision` of the run.
-        """
+        """Load the teacher."""
         self.interface = load_teacher(name_or_path, precision)
         self.roberta = roberta_of(self.interface)
         self.width = self.roberta.config.embed_dim
@@ -89,12 +78,7 @@ class Teacher:
         ]
 
     def teacher_targets(self, batch: Batch, sequences: Sequence[Tensor]) -> DistillationBatch:
-        """Encode a batch's text for the teacher, and align both tokenizations.
-
-        Args:
-            batch: of the student.
-            sequences: ids of the same batch before anything was masked, (T_i,) each.
-        """
+        """Encode a batch's text for the teacher, and align both tokenizations."""
         tokenizer, limit = self.interface.tokenizer, self.roberta.config.max_positions
         ids, aligned, pieces = [], [], []
         row = teacher_row = found = 0
@@ -156,9 +140,6 @@ def _align(places: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
         places: offsets of the student's tokens in the text; (i, i) for a token without text.
             Shape: (T, 2)
         spans: of the teacher's pieces. Shape: (S, 2)
-
-    Returns:
-        The tokens with at least one piece, (M,), and pairs of a place in them and a piece, (2, P).
 
     Example:
         >>> places, spans = torch.tensor([[0, 0], [0, 6], [6, 7]]), torch.tensor([[0, 3], [3, 6]])

@@ -106,18 +106,7 @@ class FineTuning:
         hide: Hide | None = None,
         data_digests: Mapping[str, str] | None = None,
     ) -> None:
-        """Put the parts together.
-
-        Args:
-            interface: the model with its head registered and labels set.
-            objective: computes the losses.
-            train: examples to learn from.
-            measure: returns the model's numbers on the held-out set; None without such a set.
-            metric: the number that chooses the best checkpoint.
-            chance: the loss of a model that knows nothing.
-            hide: hides tokens of the training batches; None: the model sees all.
-            data_digests: of both sets; None: nothing is known of them when a run is resumed.
-        """
+        """Put the parts together."""
         self.interface = interface
         self.roberta = roberta_of(interface)
         self.module: nn.Module = HeadModule(self.roberta, objective)

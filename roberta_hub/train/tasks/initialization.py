@@ -173,9 +173,6 @@ def _project_sum(projection: nn.Linear, subspace: Tensor) -> tuple[Tensor, Tenso
     Args:
         projection: E -> C; its weight changes.
         subspace: of the places, orthonormal. Shape: (E, D)
-
-    Returns:
-        The subspace that the places get, (E, D), and what the projection makes of it, (C, D).
     """
     c, e = projection.weight.shape
     basis = torch.linalg.qr(torch.randn(max(c, e), max(c, e)))[0]

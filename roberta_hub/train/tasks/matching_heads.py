@@ -40,9 +40,6 @@ def matching_heads(model: Roberta, stream: Tensor, *, seed: int) -> None:
         model: its weights change; its embeddings are trained, or set by `informed_start`.
         stream: ids of the training text, to measure the size of both parts. Shape: (S,)
         seed: of the random projections.
-
-    Raises:
-        InputError: heads of less than 4 dimensions.
     """
     encoder = model.transformer
     heads = model.config.num_heads

@@ -77,11 +77,7 @@ class SideTask:
 
 
 def side_tasks(options: FinetuningOptions, max_positions: int) -> list[SideTask]:
-    """Read the side tasks of a run.
-
-    Raises:
-        InputError: an entry that is no task, or a number out of range.
-    """
+    """Read the side tasks of a run."""
     found = []
     for entry in options.beside or []:
         if not isinstance(entry, dict):
@@ -158,14 +154,7 @@ class MultitaskTask:
         others: Sequence[TrainingTask],
         seed: int,
     ) -> None:
-        """Put them together.
-
-        Args:
-            task: the run's own.
-            sides: what the configuration says of each of the others.
-            others: the others, around the same model.
-            seed: of the run; it draws the others' examples.
-        """
+        """Put them together."""
         self._task, self._sides, self._others, self._seed = task, sides, others, seed
         self._means = [sum(found) / len(found) for found in (o.lengths(0) for o in others)]
         self.module: nn.Module = MultitaskModule(task.module, sides, others)

@@ -42,15 +42,7 @@ class Objectives(nn.Module):
     """
 
     def __init__(self, interface: RobertaHubInterface, names: Sequence[str]) -> None:
-        """Make the heads that the model lacks.
-
-        Args:
-            interface: its model gets the heads, itself their labels.
-            names: of `options.OBJECTIVES`.
-
-        Raises:
-            InputError: a model without a pooler, or with another head of the name.
-        """
+        """Make the heads that the model lacks."""
         super().__init__()
         roberta = roberta_of(interface)
         self.names = tuple(names)
@@ -81,13 +73,7 @@ class Objectives(nn.Module):
         }
 
     def forward(self, roberta: Roberta, batch: Batch, states: Sequence[Tensor]) -> Loss:
-        """Add up the objectives' means, times `batch.count`, as the loop divides by it.
-
-        Args:
-            roberta: the model.
-            batch: with targets of all objectives.
-            states: features of `rows`.
-        """
+        """Add up the objectives' means, times `batch.count`, as the loop divides by it."""
         scale = max(batch.count, 1)
         total, logs = torch.zeros((), device=batch.packed.ids.device), {}
         for name, features in zip(self.names, states, strict=True):

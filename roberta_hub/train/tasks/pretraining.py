@@ -83,14 +83,7 @@ class PreTraining:
         *,
         fresh: bool,
     ) -> None:
-        """Open the text, tokenize it where that is not done, and set the first weights.
-
-        Args:
-            settings: of the task.
-            interface: the model, which training changes.
-            module: the model under its objective.
-            fresh: whether the run begins here.
-        """
+        """Open the text, tokenize it where that is not done, and set the first weights."""
         config, options = settings.config, settings.options
         self.interface = interface
         self.module: nn.Module = module

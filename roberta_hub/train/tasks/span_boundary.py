@@ -81,10 +81,6 @@ def boundary_targets(ids: Tensor, lengths: tuple[int, ...], chosen: Tensor) -> d
         lengths: tokens of each sequence.
         chosen: which tokens are guessed, bool. Shape: (N,)
 
-    Returns:
-        Of K tokens "boundary_sides", rows of the tokens beside their spans, (2, K);
-        "boundary_places", (K,); and "boundary_ids", (K,).
-
     Example:
         >>> chosen = torch.tensor([False, True, True, False, False, True, False])
         >>> found = boundary_targets(torch.tensor([0, 7, 8, 9, 2, 5, 2]), (7,), chosen)

@@ -32,18 +32,6 @@ def make_head(
     """Make the head that the configuration names, or keep one of this size and these labels.
 
     It becomes the model's own head, which verbs ask by default.
-
-    Args:
-        interface: gets the head and its label names.
-        config: has the head's name and the seed of new weights.
-        count: number of outputs.
-        names: names of the classes; None: a regression or a choice has none.
-        kind: "classification" for texts, "token" for words.
-        inputs: whether a classification head learns on texts or on pairs.
-        learns: what a classification head learns; None: nothing that `classify` answers.
-
-    Returns:
-        The label names in the order of the outputs.
     """
     names = _make_head(interface, config, count, names, kind)
     head = config.task.head
@@ -86,12 +74,6 @@ def take_classes(
     """Give the model the classes of fairseq's data, by whose order scripts name its outputs.
 
     A head that knows these classes in another order keeps what it knows.
-
-    Args:
-        interface: of the model.
-        head: that is trained.
-        names: of the classes in the order of the data.
-        path: the data's `label/dict.txt`, which becomes the model's label dictionary.
     """
     known, heads = interface.labels.get(head, ()), heads_of(roberta_of(interface))
     if head in heads and known != names and sorted(known) == sorted(names):

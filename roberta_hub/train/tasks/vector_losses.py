@@ -27,9 +27,6 @@ def pool_sequences(
         pooling: of `settings.POOLINGS`.
         pooler: the model's own, for "pooler".
 
-    Returns:
-        (S, C * len(pooling))
-
     Example:
         >>> from roberta_hub.model.packing import pack_sequences
         >>> packed = pack_sequences([torch.tensor([0, 2]), torch.tensor([0])], padding_idx=1)
@@ -72,10 +69,6 @@ def false_negatives(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Te
         anchors: numbers of the anchors' texts. Shape: (B,)
         positives: of their positives. Shape: (B,)
         negatives: of the hard negatives, any number of them. Shape: (M,)
-
-    Returns:
-        bool (B, B + M), over all positives and then all hard negatives; False at an anchor's own
-        positive.
 
     Example:
         >>> anchors, positives = torch.tensor([0, 2, 0]), torch.tensor([1, 1, 3])
@@ -140,10 +133,6 @@ def teacher_distance(vectors: Tensor, wanted: Tensor) -> Tensor:
     (Reimers and Gurevych 2020). Vectors of different widths have no such difference: there it is
     the squared difference of all cosines between two texts (Tung and Mori 2019). Of 6,000 sentences
     roberta.tiny learnt more so than by the divergence of their softmax: STS-B 0.585, 0.548.
-
-    Args:
-        vectors: (S, C)
-        wanted: (S, D)
     """
     if vectors.size(1) == wanted.size(1):
         return (1 - F.cosine_similarity(vectors, wanted)).mean()
