@@ -71,12 +71,12 @@ class RobertaConfig:
     """Cross-layer sharing: this many layers hold weights, applied in equal consecutive groups;
     None: no sharing."""
     activation_fn: str = "gelu"
-    """Of the feed-forward block."""
+    """Activation of the feed-forward block."""
     lm_activation_fn: str | None = None
-    """Of the LM head: Hugging Face's is "gelu" whatever the layers have; None: `activation_fn`, as
-    in fairseq."""
+    """Activation of the LM head: Hugging Face's is "gelu" whatever the layers have; None:
+    `activation_fn`, as in fairseq."""
     pooler_activation_fn: str = "tanh"
-    """Of the classification heads."""
+    """Activation of the classification heads."""
     dropout: float = 0.1
     """On the embeddings and on each block's output."""
     attention_dropout: float = 0.1

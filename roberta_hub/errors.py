@@ -98,7 +98,7 @@ class Place:
 
     argument: str
     index: int
-    """Of the item in the caller's own list, counted from 0."""
+    """Index of the item in the caller's own list, counted from 0."""
 
     def __str__(self) -> str:
         return f"{self.argument}[{self.index}]"
@@ -116,7 +116,7 @@ class Remedy:
 
     python: str
     shell: str | None = None
-    """Of a command line; "": it has none; None: the same."""
+    """The same for a command line; "": it has none; None: as in Python."""
 
     @property
     def in_shell(self) -> str:
@@ -168,7 +168,7 @@ class RobertaHubError(Exception):
         Args:
             what: went wrong, and the limit.
             place: an item of an argument; or a file, a line, a row, in words.
-            remedy: what mends it, where Python and a shell say it otherwise; what has one form is
+            remedy: what fixes it, where Python and a shell say it otherwise; what has one form is
                 part of `what`.
         """
         super().__init__(what)

@@ -257,7 +257,7 @@ def publish_folder(
     """Replace `target` by a complete folder, atomically.
 
     A folder with files in it cannot be replaced in one step. In between it has the name `old`, from
-    which whoever comes after a death can restore it.
+    from which a later process can restore it.
     """
     for path in (*stage.rglob("*"), stage):
         if not path.is_symlink():  # its name is flushed with its folder
@@ -417,7 +417,7 @@ def old_name(target: Path) -> Path:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """List the stages and old copies of `target`, whoever's they are."""
+    """List the stages and old copies of `target`, no matter which process made them."""
     return [
         path
         for kind in ("incomplete", "old")
@@ -453,7 +453,7 @@ def abandoned(stage: Path, *, locked: bool = False) -> bool:
     """Whether the process that made this folder is gone."""
     tag = stage.name.rpartition("~")[2].split("_")
     if len(tag) != 4 or not tag[1].isdecimal():
-        return True  # not by this version; whoever made it would hold the lock
+        return True  # not by this version, which would hold the lock
     machine, pid, began, _ = tag
     if machine == _machine() and began:
         return _began(int(pid)) != began

@@ -134,7 +134,7 @@ class Folder:
     def json(
         self, name: str, error: type[RobertaHubError] = CheckpointError, limit: int = MAX_JSON_BYTES
     ) -> dict[str, Any]:
-        """Return the JSON object in a file; whoever asks gets the same one, and changes nothing."""
+        """Return the JSON object in a file: the same for each caller, who must not change it."""
         return self._typed(name, dict, error, limit)  # type: ignore[no-any-return]
 
     def json_list(
@@ -174,7 +174,7 @@ class Folder:
             data = read_bytes(path, limit, error, "JSON file")
             self._parsed[name] = parse_json(data, path, error), len(data)
         value, size = self._parsed[name]
-        if size > limit:  # whoever asked first had a higher one
+        if size > limit:  # the first caller had a higher one
             raise too_large(path, limit, error, "JSON file")
         if not isinstance(value, kind):
             wanted = "object" if kind is dict else "list"

@@ -109,7 +109,7 @@ if TYPE_CHECKING:
 Format = Literal["roberta_hub", "fairseq", "huggingface"]
 _warning = threading.Lock()
 _RANDOM_ANSWERS = "answers are random; call .eval() first"
-"""Of several threads one warns of dropout."""
+"""Lock by which one of several threads warns of dropout."""
 LOADED = "roberta_hub"
 """Key under which arguments of fairseq's form bring what else was loaded with a model."""
 LOADED_PARTS = (
@@ -1172,7 +1172,7 @@ class RobertaHubInterface(nn.Module):
         """Cut a text into the pieces of the vocabulary.
 
         RoBERTa's "Ġ" and XLM-R's "▁" are the space before a piece; BERT's "##" says that a
-        piece goes on with a word.
+        piece continues a word.
 
         Args:
             text: one text. `<s>` and `</s>`, which `encode` puts around it, are no pieces.
@@ -1884,7 +1884,7 @@ class RobertaHubInterface(nn.Module):
             args: a device, a dtype or both, or a tensor that has them.
             device: as in `load_model`, "auto" too.
             dtype: as in `load_model`.
-            non_blocking: copy from pinned memory while Python goes on.
+            non_blocking: copy from pinned memory while Python continues.
 
         Raises:
             InputError: no such device, or none that this torch can use; no such dtype.

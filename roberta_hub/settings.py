@@ -36,7 +36,7 @@ AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 DEFAULT_HEAD = "sentence_classification_head"
 """fairseq's name for the head of a model that was fine-tuned for one task."""
 DEFAULT_THRESHOLD = 0.5
-"""Of a label for which none is stored."""
+"""Threshold of a label for which none is stored."""
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token", "pooler")
 """The vector of `<s>`; the largest value of each dimension; the mean over all tokens, their sum
 divided by the root of their number, and the mean with weights 1, 2, 3 and so on; the vector of the
@@ -278,11 +278,11 @@ class SentenceLayer:
     kind: LayerKind
     """A matrix with an activation, LayerNorm, vectors of length 1, or dropout."""
     activation: str = "tanh"
-    """Of "dense": a name of `model.activations`; "linear" is none."""
+    """Activation of "dense": a name of `model.activations`; "linear" is none."""
     residual: bool = False
-    """Of "dense": whether its input is added to what it makes."""
+    """Whether "dense" adds its input to its output."""
     rate: float = 0.0
-    """Of "dropout", in training."""
+    """Rate of "dropout", in training."""
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, get_args(LayerKind))
@@ -319,7 +319,7 @@ mean_sqrt_len, weighted_mean, last_token, pooler
     """
 
     pooling: tuple[str, ...] = ("mean",)
-    """Of `POOLINGS`, at least one; a single name may be given as str."""
+    """Names of `POOLINGS`, at least one; a single name may be given as str."""
     normalize: bool = False
     """Whether vectors get length 1."""
     max_length: int | None = None
@@ -331,7 +331,7 @@ mean_sqrt_len, weighted_mean, last_token, pooler
     lower_case: bool = False
     """Whether a text is lower-cased before the tokenizer reads it."""
     similarity: str = "cosine"
-    """Of `SIMILARITIES`."""
+    """A name of `SIMILARITIES`."""
     include_prompt: bool = True
     """Whether the tokens of a prompt, and `<s>` before them, are pooled too."""
     truncate_dim: int | None = None

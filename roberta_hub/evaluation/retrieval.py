@@ -65,7 +65,7 @@ class _Corpus:
 
     path: Path
     ids: list[str] = field(default_factory=list)
-    """Of the documents so far, in order."""
+    """Ids of the documents so far, in order."""
     empty: int = 0
     """Documents without title and text, which are left out."""
 

@@ -35,7 +35,7 @@ class Asked:
     """From a label of the task to the head's."""
     head: str | None = None
     split: str | None = None
-    """Of a folder with judgements of several splits."""
+    """Split, for a folder with judgements of several splits."""
     header: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keywords of the verbs: truncate, stride, batch_tokens, progress."""

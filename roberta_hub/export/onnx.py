@@ -32,7 +32,7 @@ _AXES = {0: "batch_size", 1: "sequence_length"}
 
 
 def check_installed() -> None:
-    """Refuse to go on without the packages that write ONNX."""
+    """Raise an error without the packages that write ONNX."""
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(

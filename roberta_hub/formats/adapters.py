@@ -67,7 +67,7 @@ def adapter_in(path: Path | Folder, file: str | None) -> Folder | None:
         folder = Folder(place if os.path.isdir(place) else place.parent)  # of any length
     folders = [folder]
     if folder.has(MODULES_FILE) and not is_ours(folder):
-        with contextlib.suppress(CheckpointError):  # whoever reads it says what is wrong
+        with contextlib.suppress(CheckpointError):  # its reader says what is wrong
             folders.append(find_body(folder))
     return _first_with_adapter(folders)
 
@@ -88,8 +88,8 @@ def is_alone(folder: Folder) -> bool:
     return not any(map(folder.has, (*WHOLE, *INDEXES, CHECKPOINT_FILE)))
 
 
-def unsaid(folder: Folder) -> CheckpointError:
-    """Make the error for a folder with an adapter, where the caller says nothing of it."""
+def undeclared(folder: Folder) -> CheckpointError:
+    """Error for a folder with an adapter, where the caller does not say what to do with it."""
     base = folder.optional(ADAPTER).get("base_model_name_or_path")
     of = f" of {brief(base)}" if isinstance(base, str) else ""
     return CheckpointError(
@@ -119,7 +119,7 @@ def lone_base(folder: Folder) -> tuple[str, str | None] | None:
 
 
 def no_base(folder: Folder, what: str) -> CheckpointError:
-    """Make the error for an adapter whose base cannot be had."""
+    """Make the error for an adapter whose base is not available."""
     return CheckpointError(
         f"{folder} holds a LoRA adapter without its base: {what}",
         remedy=Remedy(

@@ -55,10 +55,10 @@ from roberta_hub.text.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
 POOLED_VERSION = 2
-"""Of a model with a head that pools over tokens or labels parts of words, or with settings of
-sentence vectors that 0.2.0 had not: before 0.3.0 it would answer otherwise."""
+"""Version of a model with a head that pools over tokens or labels parts of words, or with settings
+of sentence vectors that 0.2.0 had not: before 0.3.0 it would answer otherwise."""
 INT8_VERSION = 3
-"""Of a model with matrices in int8 rows, whose bytes an older package must not take for weights."""
+"""Version of a model with int8 rows, whose bytes an older package must not read as weights."""
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 
 

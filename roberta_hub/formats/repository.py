@@ -29,7 +29,7 @@ from roberta_hub.checkpoint.names.families import FAMILIES, family_of
 from roberta_hub.config import RobertaConfig
 from roberta_hub.errors import CheckpointError, Remedy
 from roberta_hub.folder import Folder
-from roberta_hub.formats.adapters import unsaid
+from roberta_hub.formats.adapters import undeclared
 from roberta_hub.formats.fairseq import FAIRSEQ
 from roberta_hub.formats.format import WEIGHTS_BESIDE_CONFIG
 from roberta_hub.formats.huggingface import SETFIT_HEAD, advise_of_setfit
@@ -242,7 +242,7 @@ def _take_adapter(got: _Gathering, body: str, adapter: bool | None) -> None:
         if not any(f"{place}{name}" in there for name in (ADAPTER, *ADAPTER_WEIGHTS)):
             continue
         if adapter is None:
-            raise unsaid(got.take([f"{place}{ADAPTER}"]).folder(place))
+            raise undeclared(got.take([f"{place}{ADAPTER}"]).folder(place))
         if adapter:
             got.take(_first(there, (f"{place}{name}" for name in ADAPTER_WEIGHTS)))
 

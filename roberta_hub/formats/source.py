@@ -34,7 +34,14 @@ from roberta_hub.errors import (
 )
 from roberta_hub.files import check_regular
 from roberta_hub.folder import Folder
-from roberta_hub.formats.adapters import adapter_in, adapter_of, base_of, is_alone, no_base, unsaid
+from roberta_hub.formats.adapters import (
+    adapter_in,
+    adapter_of,
+    base_of,
+    is_alone,
+    no_base,
+    undeclared,
+)
 from roberta_hub.formats.fairseq import FAIRSEQ
 from roberta_hub.formats.format import CheckpointSource, folder_of
 from roberta_hub.formats.huggingface import HUGGINGFACE
@@ -165,7 +172,7 @@ def _with_adapter(
         if found is None or (adapter is not None and not is_alone(found)):
             raise
     if found is not None and adapter is None:
-        raise unsaid(found)
+        raise undeclared(found)
     return found, None if found is not None and is_alone(found) else source
 
 

@@ -80,9 +80,9 @@ class UserTokenizer:
     dictionary: Dictionary | None = None
     layout: SequenceLayout | None = None
     words: bytes | None = None
-    """Of a dict.txt without `<mask>`."""
+    """Bytes of a dict.txt without `<mask>`."""
     labels: bytes | None = None
-    """Of a label/dict.txt."""
+    """Bytes of a label/dict.txt."""
 
 
 def tokenizer_request(bpe: str, overrides: dict[str, object]) -> TokenizerRequest:

@@ -1,7 +1,7 @@
 """Renames the tensors of every fairseq era to today's names.
 
 Rules have the numbers of the tests. U1-U9 are fairseq's own (`fairseq/models/roberta/model.py
-upgrade_state_dict_named`, `checkpoint_utils.prune_state_dict`); U10-U13 mend what fairseq leaves
+upgrade_state_dict_named`, `checkpoint_utils.prune_state_dict`); U10-U13 fix what fairseq leaves
 broken.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NUM_BINS = 10
-"""Of a reliability diagram, of one width."""
+"""Bins of a reliability diagram, of one width."""
 _MIN_PROBABILITY = 1e-15
 """A probability of 0 counts as this, else one row would make a log loss infinite."""
 

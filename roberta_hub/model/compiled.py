@@ -86,7 +86,7 @@ class _Sum(ctypes.Structure):
 
 
 class _FormShape(ctypes.Structure):
-    """Of a weight format; see compiled.cpp."""
+    """The shape of a weight format; see compiled.cpp."""
 
     _fields_ = [(name, c_int64) for name in ("panel", "tile", "each", "step", "block", "most")]
 
@@ -97,7 +97,7 @@ class _FormShape(ctypes.Structure):
 
 
 class _Shapes(ctypes.Structure):
-    """Of a level: formats as bits, and the shape of each."""
+    """The shapes of a level: formats as bits, and the shape of each."""
 
     _fields_ = [("can", c_int64), ("forms", _FormShape * len(WEIGHT_FORMATS))]
 

@@ -169,7 +169,7 @@ class TransformerEncoder(nn.Module):
                 every = self.padded(tokens, token_embeddings)
                 real = PaddedBatch(tokens.ne(self.padding_idx))
                 return self.finish(every[-1]), every if return_all_hiddens else [], real
-            if not torch.compiler.is_dynamo_compiling():  # torch.export; torch.compile goes on
+            if not torch.compiler.is_dynamo_compiling():  # torch.export; torch.compile continues
                 raise InputError("torch.export takes a model in eval mode; call model.eval() first")
         if has_forward_hooks(self.modules()) or (
             computed and bool(tokens.eq(self.padding_idx).any())

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from roberta_hub.model.roberta import Roberta
 
 STD = 0.02
-"""Of the noise around the mean: N(0, 0.02) is what all matrices start from (Devlin et al. 2019)."""
+"""Standard deviation of the noise around the mean: all matrices start from N(0, 0.02) (Devlin et
+al. 2019)."""
 
 
 def add_rows(model: Roberta, start: int, end: int) -> None:

@@ -15,7 +15,7 @@ from roberta_hub.model.activations import activation
 from roberta_hub.settings import SentenceLayer
 
 PREFIX = "sentence_layers."
-"""Of the names of their parameters; the rest is sentence-transformers' own name of each."""
+"""Prefix of their parameters' names; the rest is sentence-transformers' own name of each."""
 
 
 class DenseLayer(nn.Module):

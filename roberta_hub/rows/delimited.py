@@ -184,7 +184,7 @@ def _is_quoted(texts: Iterable[str]) -> bool:
 def delimited_rows(
     lines: Iterable[Line], header: Header, first: int
 ) -> Iterator[tuple[int, RowValues]]:
-    """Read rows, each with its first line's number; goes on after a faulty row."""
+    """Read rows, each with its first line's number; continues after a faulty row."""
     records = _records(lines, header.separator, first) if header.quoted else _fields(lines, first)
     for number, cells in records:
         if cells == [""] and not header.quoted and len(header.columns) > 1:
@@ -260,7 +260,7 @@ def _records(
             cells = next(reader)
         except StopIteration:
             return
-        except csv.Error as error:  # the reader goes on with the next line
+        except csv.Error as error:  # the reader continues with the next line
             upto = f"; the row goes to line {seen}" if seen > number else ""
             if isinstance(error, _Endless) or "unexpected end" in str(error):
                 yield number, Unreadable(_UNCLOSED + upto)
@@ -275,7 +275,7 @@ _UNCLOSED = "a quote opens here that is never closed; a quote inside a quoted fi
 
 
 def _trouble(error: csv.Error) -> str:
-    """Say what is wrong with a row that `csv.reader` refuses, and what mends it."""
+    """Say what is wrong with a row that `csv.reader` refuses, and what fixes it."""
     said = str(error)
     if isinstance(error, _TooLong):
         return said
@@ -292,7 +292,7 @@ def _trouble(error: csv.Error) -> str:
 @functools.cache
 def _marks(separator: str) -> re.Pattern[bytes]:
     """Return what matches ends of rows, and as a whole what may hold newlines that end none."""
-    quote = rb'"(?<![^,\n]")[^"]*(?:""[^"]*)*'  # a field that begins with one, and may go on
+    quote = rb'"(?<![^,\n]")[^"]*(?:""[^"]*)*'  # a field that begins with one, and may continue
     closed = rb'(?:(")(?:[^,\r\n][^\n]*|\r+[^\r\n][^\n]*)?)?'  # text after it: a bad line
     bare = rb"\r+[^\r\n][^\n]*"  # a bad line too, in which no quote counts any more
     every = rb"\n|" + quote + closed + rb"|" + bare
@@ -302,7 +302,7 @@ def _marks(separator: str) -> re.Pattern[bytes]:
 def row_ends(data: bytes, separator: str | None) -> tuple[list[int], bool]:
     r"""Find the ends of rows in a stretch of text that begins with a row.
 
-    It sees rows as Python's `csv` does, which goes on with the line after a bad one. A quote
+    It sees rows as Python's `csv` does, which continues with the line after a bad one. A quote
     counts where a field begins: one in the midst of text is text.
 
     Example:

@@ -64,7 +64,7 @@ def split_lines(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
     limit = MAX_ROW_BYTES
     too_long = Unreadable(f"a line of more than {limit:,} bytes")
     begun: list[bytes] = []
-    size, over = 0, False  # of what has begun; whether a line that was too long goes on
+    size, over = 0, False  # of what has begun; whether a line that was too long continues
     for block in blocks:
         *ended, rest = block.split(b"\n")
         found: list[Line] = []

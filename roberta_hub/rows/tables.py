@@ -63,7 +63,7 @@ TABLE_FORMS = (
 )
 """What `table_of` takes, in words."""
 FILL = "drop the row or fill it"
-"""What mends a row in which something is missing."""
+"""What fixes a row in which something is missing."""
 COLUMNS_SHOWN = 20
 """Columns that an error lists."""
 JSONL_HEADER_OBJECTS = 100
@@ -90,11 +90,11 @@ class Row:
     """What its values are, and which of them are missing."""
 
     def error(self, why: str, remedy: Remedy | None = None) -> InputError:
-        """Make the error of this row."""
+        """Error for this row."""
         return InputError(why, place=self.where, remedy=remedy)
 
     def nothing(self, column: str) -> InputError:
-        """Make the error of a column in which this row has nothing."""
+        """Error for a column in which this row has nothing."""
         return self.error(f"nothing in the column {column!r}; {FILL}")
 
     def value(self, column: str) -> Any:
@@ -149,11 +149,11 @@ class Table:
     format: RowFormat = FRAME
     """What the values are, and which of them are missing."""
     first: Callable[[], NumberedRows] | None = None
-    """Of a pipe, whose rows come once: reads the first rows again, and those after them."""
+    """Reads the first rows of a pipe again, whose rows come once, and those after them."""
     schema: Any = None
     """Arrow's, of a Parquet file."""
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Of columns with lists of numbers, what `datasets` says that each number means."""
+    """What `datasets` says that each number means, for columns with lists of numbers."""
 
     def rows(self) -> Iterator[Row]:
         """Read the rows from the first on."""
@@ -233,7 +233,7 @@ class _Kept:
 def unknown_column(
     what: str, column: object, known: Iterable[object], listed: str
 ) -> UnknownNameError:
-    """Make the error of a column that is not there."""
+    """Error for a column that does not exist."""
     names = [name for name in known if isinstance(name, str)]
     near = close_names(column, names) if isinstance(column, str) else ""
     hint = f"; did you mean {clean(near)}?" if near else "."

@@ -91,5 +91,5 @@ def _seconds_of(job: Job, units: Sequence[WorkUnit]) -> float:
                 if seconds > SAMPLE_SECONDS or count >= min(len(texts), SAMPLE_ROWS):
                     return seconds / count * rows
                 count *= 2
-    except Exception:  # a file, a model or a GPU: whoever does the unit says what is wrong
+    except Exception:  # a file, a model or a GPU: the unit that reads it says what is wrong
         return float("inf")

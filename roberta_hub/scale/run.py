@@ -286,7 +286,7 @@ def _check_target(source: LakeSource, system: Any, folder: str, path: str) -> No
 def _at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str, str] | None]:
     """Say the commit of a model at Hugging Face, so that every worker takes the same.
 
-    A lake that was begun goes on at the commit of its plan, whatever the name means by now.
+    A lake that was begun resumes at the commit of its plan, whatever the name means by now.
     """
     from roberta_hub.formats.source import meaning  # takes torch
 
@@ -445,7 +445,7 @@ def _write_failed(job: Job, state: _State, names: dict[str, Any]) -> None:
 
 
 def _unanswered(report: Report) -> LakeError:
-    """Make the error of rows without an answer, whose neighbours have one."""
+    """Error for rows without an answer, whose neighbours have one."""
     what, remedy = unanswered(report.errors, report.faults, report.missing, report.rows)
     error = LakeError(what, remedy=remedy)
     error.report = report

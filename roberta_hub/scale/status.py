@@ -47,7 +47,7 @@ class Report(Reported):
     words: int = 0
     """Rows whose text looks missing (NaN, null, blank), and was answered as it is."""
     errors: tuple[RobertaHubError, ...] = field(default=(), repr=False)
-    """Of the first rows without an answer, with file and row."""
+    """Errors of the first rows without an answer, with file and row."""
     seconds: float = 0.0
     in_process: bool = False
     """Whether this process did the units itself."""

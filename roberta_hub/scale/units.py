@@ -72,7 +72,7 @@ def plan_units(source: LakeSource, source_schema: SourceSchema, unit_rows: int) 
             parts += chain.from_iterable(found)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    else:  # here, where Ctrl-C ends it: a thread would go on to the end of its file
+    else:  # here, where Ctrl-C ends it: a thread would continue to the end of its file
         for file in source.files:
             parts += _text_cuts(source, source_schema, file, unit_rows)
     parts = parts or [(source.files[0], (0, 0, 1, 0))]  # no rows: still a file with the columns

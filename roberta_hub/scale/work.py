@@ -54,7 +54,7 @@ class Job:
     verb: Verb
     """The verb, with its number of threads."""
     digest: str
-    """Of the model."""
+    """Digest of the model."""
     fingerprint: str
     """Hash of the plan's settings; part of the names of the units' files."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -255,7 +255,7 @@ class FooterNote:
     missing: int = 0
     words: int = 0
     errors: tuple[RobertaHubError, ...] = ()
-    """Of the first rows without an answer, with file and row."""
+    """Errors of the first rows without an answer, with file and row."""
 
     def saved(self) -> dict[str, Any]:
         """Return the note as JSON's values."""

@@ -50,7 +50,7 @@ class Item:
     where: str
     """Place for messages: "reviews.csv:12"."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Of the columns of its row; none of a line or an argument."""
+    """Values of its row, by column; none for a line or an argument."""
     fault: Fault | None = None
     """Why there is nothing to ask; `Missing`: a text is missing."""
 
@@ -64,7 +64,7 @@ class Source:
     table: Table | None = None
     """Whose rows they are; None: they are lines or arguments."""
     columns: tuple[str, ...] = ()
-    """Of the table, with the texts."""
+    """The table's columns, those of the texts among them."""
 
 
 def check_count(item: Item, parts: Parts) -> Item:

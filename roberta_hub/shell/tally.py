@@ -52,6 +52,6 @@ class Tally:
 
 
 def fault_error(item: Item) -> InputError:
-    """Make the error of an input at fault."""
+    """Error for an input at fault."""
     assert item.fault is not None
     return InputError(item.fault.why, place=item.where)

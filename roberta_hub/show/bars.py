@@ -17,7 +17,7 @@ _NUMBERED, _LABELLED = 12, 24
 """Maximal widths of a number, and of a label that a note follows."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR_POINTS = 130.0
-"""Of a whole bar in a picture."""
+"""Points of a whole bar in a picture."""
 _REST_OPACITY = 0.2
 """Opacity of what a bar lacks to be whole."""
 _TABLE = "border-collapse:collapse;border:0;background:none;margin:.2em 0"
@@ -41,7 +41,7 @@ class Bar:
     """Length of the bar, 0 to 1; None: no bar."""
     note: str = ""
     colour: Colour | None = None
-    """Of its bar; None: that of all."""
+    """Colour of its bar; None: that of all."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from roberta_hub.show.markup import Html, element
 from roberta_hub.show.sheet import LINE_HEIGHT, SMALL_SIZE, TEXT_SIZE, Sheet
 
 COLUMN_LETTERS = 7.0
-"""Of a whole column, in letters."""
+"""Height of a whole column, in letters."""
 _MARK_HEIGHT = 0.025
 """Height of a mark, in columns."""
 _POINTS, _WIDTH, _GAP = 110.0, 34.0, 8.0

@@ -35,7 +35,7 @@ class Facts:
         return element("table", *rows, style=_TABLE)
 
     def lines(self) -> list[str]:
-        """Write at most 80 columns a line; a longer value goes on below itself."""
+        """Write at most 80 columns a line; a longer value continues below itself."""
         names = [cut(name, _NAME_COLUMNS) for name, _ in self.rows]
         width = max(map(width_of, names), default=0)
         found = []
@@ -47,7 +47,7 @@ class Facts:
         return found
 
     def draw(self, sheet: Sheet) -> None:
-        """Draw a row a line; a longer value goes on below itself."""
+        """Draw a row a line; a longer value continues below itself."""
         start = sheet.left + max((sheet.width_of(name) for name, _ in self.rows), default=0) + 14
         for name, value in self.rows:
             sheet.text(sheet.left, name, quiet=True)

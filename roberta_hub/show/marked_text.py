@@ -100,7 +100,7 @@ class MarkedText:
         space = sheet.width_of("a a") - sheet.width_of("aa")
         for words in self._rows(sheet.right - sheet.left, space, sheet.width_of):
             x = sheet.left
-            boxes: list[tuple[Mark | None, float, float]] = []  # joined where a mark goes on
+            boxes: list[tuple[Mark | None, float, float]] = []  # joined where a mark continues
             for word in words:
                 for unit in word:
                     size = SMALL_SIZE if unit.is_tag else TEXT_SIZE

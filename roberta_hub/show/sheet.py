@@ -17,11 +17,11 @@ from roberta_hub.show.colours import GREY, Colour
 from roberta_hub.show.markup import harmless
 
 SHEET_WIDTH = 520.0
-"""Of a full sheet, about the column of a notebook. A picture ends where its content does."""
+"""Width of a full sheet, about the column of a notebook. A picture ends where its content does."""
 LEAST_SHEET_WIDTH = 200.0
 SHEET_MARGIN = 10.0
 TEXT_SIZE = 10.0
-"""Of text."""
+"""Size of text."""
 SMALL_SIZE = 8.0
 LINE_HEIGHT = 1.45
 """Height of a line, in sizes of its text."""

@@ -8,7 +8,7 @@ from roberta_hub.show.markup import harmless
 from roberta_hub.terminal import width_of
 
 TERMINAL_COLUMNS = 80
-"""Of a terminal; no line of a display is wider."""
+"""Columns of a terminal; no line of a display is wider."""
 
 
 def cut(text: str, width: int) -> str:

@@ -1,8 +1,8 @@
 """Translates a command of fairseq-train or fairseq-hydra-train into our settings.
 
 Each option is in `OPTIONS` once: what it becomes, or why it is without effect, or what to do where
-it cannot be had. An option that is not there is refused by name. docs/reference/fairseq_options.md
-shows the table.
+it is not supported. An option that is not there is refused by name.
+docs/reference/fairseq_options.md shows the table.
 """
 
 from __future__ import annotations

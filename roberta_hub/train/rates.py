@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BASE_WIDTH = 768
-"""Of a base model, for which published rates are made."""
+"""Width of a base model, for which published rates are made."""
 MAX_RATE = 1e-3
 """The highest peak that the rule gives."""
 

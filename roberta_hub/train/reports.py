@@ -21,7 +21,7 @@ from roberta_hub.terminal import bar_class, clean
 
 logger = logging.getLogger("roberta_hub")
 updates = logging.getLogger("roberta_hub.updates")
-"""Messages about the updates of a training that goes on for longer than `MESSAGE_SECONDS`."""
+"""Messages about the updates of a training that takes longer than `MESSAGE_SECONDS`."""
 fitting = logging.getLogger("roberta_hub.fit")
 """Messages about the methods that `fit` compares."""
 MESSAGE_SECONDS = 30.0
@@ -122,7 +122,7 @@ class Report:
     update: int
     epoch: int
     stopped: str
-    """A key of `STOP_REASONS`; after "max_minutes" and "interrupted" the run can go on."""
+    """A key of `STOP_REASONS`; after "max_minutes" and "interrupted" the run can resume."""
     metrics: dict[str, float]
     """Numbers of the last evaluation."""
     best: float | None

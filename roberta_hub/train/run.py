@@ -50,7 +50,7 @@ ORDERED_AS_FAIRSEQ = ("masked_lm", "classification", "regression")
 
 
 def train(config: Config) -> RobertaHubInterface:
-    """Train as configured, and go on where a run in `config.output` stopped."""
+    """Train as configured; resume a run in `config.output`."""
     return result(run(config))
 
 
@@ -135,7 +135,7 @@ def result(report: Report) -> RobertaHubInterface:
 def make_task(config: Config) -> TrainingTask:
     """Make the model and what it is to learn, with the same weights in every process.
 
-    All processes draw from the seed. A run that goes on has its weights in a state, so its task
+    All processes draw from the seed. A resumed run has its weights in a state, so its task
     makes none.
     """
     from roberta_hub.train.tasks.build import read_settings

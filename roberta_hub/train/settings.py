@@ -89,7 +89,7 @@ class OptimizerConfig:
     end_lr: float = 0.0
     """Where the decay ends."""
     power: float = 1.0
-    """Of the polynomial; 1 is a line."""
+    """Power of the polynomial; 1 is a line."""
     width: int | None = None
     """Width of the models that `lr` is for: a narrower one learns at a higher rate, see rates.py.
     None: `lr` is taken as it is. The recipes of fine-tuning say 768, unless `lr` is set."""
@@ -144,7 +144,7 @@ class LoopConfig:
     """With several processes: "ddp", or "fsdp", which shards weights and optimizer."""
     state: str = "whole"
     """How states to resume from are written: "whole" by the first process, or "sharded": each
-    process writes its part while the training goes on. Either is read by any number of them."""
+    process writes its part while the training continues. Either is read by any number of them."""
     fairseq_files: bool = False
     """Write the best model and the last one as fairseq's trainer does too: checkpoint_best.pt and
     checkpoint_last.pt, which fairseq loads. A command after `--fairseq` sets it."""
@@ -179,9 +179,9 @@ class Config:
     output: str = "run"
     """Folder that everything is written into."""
     resume: bool = True
-    """Whether to go on where a run in `output` stopped."""
+    """Whether to resume a run in `output`."""
     seed: int = 1
-    """Of the order, the masks, dropout and new weights."""
+    """Seed of the order, the masks, dropout and new weights."""
     data: DataConfig = field(default_factory=DataConfig)
     task: TaskConfig = field(default_factory=TaskConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

@@ -50,7 +50,7 @@ class Place:
     batches: int
     """Micro-batches of this epoch that each process has had."""
     loss_scale: float | None
-    """Of fp16; None: another precision."""
+    """Loss scale of fp16; None: another precision."""
 
 
 def content_of(

@@ -18,14 +18,14 @@ from roberta_hub.terminal import clean
 from roberta_hub.ui.blocks import gradio_here, look, page
 
 Message = MutableMapping[str, Any]
-"""Of ASGI, as are the next two."""
+"""A message of ASGI; the next two are of ASGI too."""
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Send], Awaitable[None]]
 
 HOST = "127.0.0.1"
 """The only address that is listened to."""
 SECONDS_TO_END = 1
-"""Of a Ctrl-C, for answers that are under way."""
+"""Seconds between a Ctrl-C and the end, for answers that are under way."""
 _USED = re.compile(
     r"/|/(config|theme\.css|favicon\.ico|manifest\.json|(assets|static)/.*)"
     r"|/gradio_api/(info|startup-events|theme\.css|app_id|cancel|reset|(queue|heartbeat|call|run)/.*)"
@@ -58,7 +58,7 @@ def serve(
         browser: open the page in a browser, where there is a display.
 
     Raises:
-        InputError: the port is in use, or cannot be had.
+        InputError: the port is in use, or not available.
         MissingExtraError: gradio is not installed.
         KeyboardInterrupt: after Ctrl-C.
     """

@@ -53,7 +53,7 @@ class Tab:
     """A question that the page asks a model."""
 
     name: str
-    """Of its endpoint."""
+    """Name of its endpoint."""
     title: str
     says: str
     """What it does, in a sentence."""

@@ -34,7 +34,7 @@ SAME = 2e-5
 EXPLAINS = 0.1
 """A fault explains a difference that it leaves less than this part of."""
 MOST_FAULTS = 4
-"""Of one question."""
+"""Faults listed for one question."""
 ALIKE = 0.3
 """Cosine of two differences from which one rounding is taken for the other: unlike ones have 0."""
 MANY = 100

@@ -30,7 +30,7 @@ class Stage:
     text: Text | None = None
     """The text that is farthest off."""
     where: str = ""
-    """Of ids: which piece differs, and how."""
+    """Which piece differs, and how, where ids were compared."""
 
 
 @dataclass(frozen=True)

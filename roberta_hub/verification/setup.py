@@ -75,7 +75,7 @@ class Setup:
     model: Roberta
     tokenizer: Tokenizer
     settings: SentenceSettings
-    """Of sentence vectors."""
+    """Settings of the sentence vectors."""
     limit: int
     """Most tokens of a text; more are cut off."""
     heads: tuple[Head, ...] = ()

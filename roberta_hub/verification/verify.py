@@ -1,4 +1,4 @@
-"""Compares a model with whoever else runs it: a file, a folder, a server."""
+"""Compares a model with a peer that runs it: a file, a folder, a server."""
 
 from __future__ import annotations
 
@@ -513,7 +513,7 @@ class _Work:
             self._threads(vectors, known, limit)
 
     def _unanswered(self, question: Question, silent: dict[Text, int]) -> None:
-        """Note the texts without an answer, and go on with the others.
+        """Note the texts without an answer, and continue with the others.
 
         A service may refuse a text for its length, and an empty one; what it cannot do is a fault.
         """

@@ -93,5 +93,5 @@ def learner_of(roberta: RobertaHubInterface, rows: Rows, run: RunTask) -> Learne
     config = config_of(examples, roberta, options)
     names = examples.classes
     roberta.register_classification_head(config.task.head, len(names), labels=names)
-    lesson = encode_rows(roberta, config, examples.train, names, (0.0, 1.0))
-    return Learner(roberta, config, "classification", lesson, run, False)
+    encoded = encode_rows(roberta, config, examples.train, names, (0.0, 1.0))
+    return Learner(roberta, config, "classification", encoded, run, False)

@@ -44,10 +44,10 @@ def test_an_open_head_is_a_regression(learner: Learner) -> None:
     gain = learner.head.dense.weight[0, 0].item()
     assert_close(features, (gain * (vectors - vectors.mean(0))).tanh(), 1e-4)
     scale = float(features.norm(dim=1).mean())
-    layer = solve(features / scale, learner.lesson.targets, "single_label", 10.0)
-    learner.set(layer, scale)
+    layer = solve(features / scale, learner.encoded.targets, "single_label", 10.0)
+    learner.set_head(layer, scale)
     wanted = layer(features / scale)
-    assert_close(learner.logits(learner.lesson, ROWS), wanted, 1e-4)
+    assert_close(learner.logits(learner.encoded, ROWS), wanted, 1e-4)
     texts = [row["text"] for row in sentences(24)]
     head = learner.config.task.head
     found = learner.roberta.classify(texts, head=head)
@@ -73,8 +73,8 @@ def test_vectors_that_hardly_differ_are_not_blown_up() -> None:
 
 
 def test_answers_are_in_the_order_of_the_rows_asked_for(learner: Learner) -> None:
-    every = learner.logits(learner.lesson, ROWS)
-    some = learner.logits(learner.lesson, [7, 2, 20])
+    every = learner.logits(learner.encoded, ROWS)
+    some = learner.logits(learner.encoded, [7, 2, 20])
     assert_close(some, every[[7, 2, 20]])
 
 
@@ -110,7 +110,7 @@ def test_embeddings_are_free_again_where_a_training_fails() -> None:
 
 
 def test_work_is_counted_by_tokens(learner: Learner) -> None:
-    lengths = [len(ids) for ids in learner.lesson.ids]
+    lengths = [len(ids) for ids in learner.encoded.ids]
     wanted = training_flops(learner.model.config, lengths) / FLOPS_PER_SECOND
     assert learner.work_of(ROWS) == wanted
     assert learner.work_of(ROWS[:12]) < wanted
@@ -136,7 +136,7 @@ def test_a_fold_is_answered_by_what_the_others_teach() -> None:
     way = chooser.by_training("all", lambda rows: learner.restore())
     answers = chooser.answers(way, folds)
     assert [count for count, _ in seen] == [20, 14, 14]
-    first = learner.lesson.targets.argmax(1)
+    first = learner.encoded.targets.argmax(1)
     assert [label for _, label in seen] == [float(first[i]) for i in (4, 0, 0)]
     assert answers.rows == ROWS and answers.logits.shape == (24, 3)
 

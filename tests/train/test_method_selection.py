@@ -42,7 +42,7 @@ def learner() -> Learner:
 def answers(learner: Learner, name: str, wrong: Any, folds: Any = FOLDS) -> MethodAnswers:
     """Answers that are right but for those of some rows."""
     rows = [i for fold in folds for i in fold]
-    logits = learner.lesson.targets[rows].clone()
+    logits = learner.encoded.targets[rows].clone()
     for place, row in enumerate(rows):
         if row in set(wrong):
             logits[place] = logits[place].roll(1)
@@ -61,7 +61,7 @@ def test_the_share_of_right_answers(learner: Learner) -> None:
 
 
 def test_balanced_every_class_counts_as_much(learner: Learner) -> None:
-    targets = learner.lesson.targets
+    targets = learner.encoded.targets
     wrong = [i for i in range(COUNT) if targets[i, 0] == 1][:10]
     found = answers(learner, METHOD_HEAD, wrong)
     counts = targets.sum(0)
@@ -134,11 +134,11 @@ def test_luck_is_what_the_best_of_equal_ways_gains(learner: Learner) -> None:
 
 
 def test_a_baseline_is_measured_on_the_rows_that_both_answered(learner: Learner) -> None:
-    untaught = answers_untaught(METHOD_ZERO_SHOT, [1, 2, 3], learner.lesson.targets[[1, 2, 3]])
+    untrained = answers_untaught(METHOD_ZERO_SHOT, [1, 2, 3], learner.encoded.targets[[1, 2, 3]])
     found = answers(learner, METHOD_HEAD, [2])
-    rows = common_rows([untaught, found])
+    rows = common_rows([untrained, found])
     assert rows == [1, 2, 3]
-    assert [measure_of(way, rows, learner) for way in (untaught, found)] == [1.0, 2 / 3]
+    assert [measure_of(way, rows, learner) for way in (untrained, found)] == [1.0, 2 / 3]
 
 
 def test_parts_are_where_the_rows_of_the_folds_stand() -> None:

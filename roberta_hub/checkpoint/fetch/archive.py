@@ -152,7 +152,7 @@ class BoundedGzip(gzip.GzipFile):
         if not chunk and (
             self.tell() < self.limit - HEADER_BYTES or self.vain > MAX_READS_AFTER_END
         ):
-            # tarfile would go on asking for the rest, which a header of 200 bytes may put at 10**26
+            # tarfile would keep asking for the rest, which a header of 200 bytes may put at 10**26
             # bytes.
             raise EOFError("it ends in the middle of a file")
         if self.tell() > self.limit:

@@ -224,7 +224,7 @@ def _open(session: requests.Session, partial: _Partial) -> requests.Response:
             ) from harmless(error)
         except (requests.ConnectionError, requests.Timeout) as error:
             reason = _unreachable(error)
-            if reason is None or partial.received:  # whoever sent something may come back
+            if reason is None or partial.received:  # a server that sent something may come back
                 raise _TransientError(without_secrets_in(str(error))) from harmless(error)
             proxy = isinstance(error, requests.exceptions.ProxyError)
             host = "the proxy (HTTPS_PROXY, HTTP_PROXY)" if proxy else urlsplit(url).hostname

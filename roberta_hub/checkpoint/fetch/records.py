@@ -69,7 +69,7 @@ class Origin:
 
     kind: Kind
     files: tuple[Remote, ...] = ()
-    """Of fairseq one .tar.gz with `model.pt` and `dict.txt`; of Hugging Face `config.json`, the
+    """For fairseq one .tar.gz with `model.pt` and `dict.txt`; for Hugging Face `config.json`, the
     weights and the vocabulary, if that is not RoBERTa's; none for the model in the package."""
     optional: tuple[Remote, ...] = ()
     """Files that are taken where they are."""
@@ -145,13 +145,13 @@ class Record:
     task: str = "masked_lm"
     """fairseq's name of the task the model was trained on."""
     licence: str = "MIT"
-    """Of the weights, which fairseq puts under the licence of its code."""
+    """Licence of the weights, which fairseq puts under that of its code."""
     notice: str = ""
     """What a user must be told of the licence when the model is loaded."""
     parameters: str = ""
     """How many numbers are trained, for people."""
     languages: str = "English"
-    """Of the text that it was trained on."""
+    """Languages of the text that it was trained on."""
     download: str = ""
     """How much is downloaded, for people."""
     summary: str = ""

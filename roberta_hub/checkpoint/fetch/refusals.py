@@ -1,4 +1,4 @@
-"""Says what huggingface_hub's errors mean: what went wrong, with which model, and what mends it.
+"""Says what huggingface_hub's errors mean: what went wrong, with which model, and what fixes it.
 
 This module is imported only after huggingface_hub itself; see `repositories.py`.
 """

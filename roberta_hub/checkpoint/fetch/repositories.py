@@ -81,7 +81,7 @@ class Repository:
     checked: frozenset[str] = frozenset()
     """Files of the cache that were found to be as listed."""
     licence: str | None = None
-    """Of the model's page; None: it says none."""
+    """Licence on the model's page; None: it names none."""
     library: str | None = None
     """What reads it, by the model's page; None: it does not say."""
     whole: bool = True

@@ -41,7 +41,7 @@ _MARK = re.compile(r"O|[BIESLU]-.+")
 """What a tag of words in spans looks like; some files write it in small letters."""
 _SMALL_MARK = re.compile(_MARK.pattern, re.IGNORECASE)
 _BRACKET = re.compile(r"(?:\(([^()*]+))?\*(\))?|\(([^()*]+)\)")
-"""A tag of OntoNotes: "(ORG*" begins, "*" goes on, "*)" ends, "(ORG)" is all of a span."""
+"""A tag of OntoNotes: "(ORG*" begins, "*" continues it, "*)" ends, "(ORG)" is all of a span."""
 _NUMBER = re.compile(r"\d+(?:[-.:]\d+)*")
 _RANGE = re.compile(r"\d+[-.]\d+")
 """The number of what is no word in CoNLL-U: a token of several words, or a word left unsaid."""
@@ -121,7 +121,7 @@ def is_conll(path: Path) -> bool:
     """Tell whether a file has a word and its tag a line, by most of its lines."""
     try:
         seen = _Seen.of(path)
-    except InputError:  # not UTF-8: whoever reads the file says it
+    except InputError:  # not UTF-8: the reader of the file says so
         return False
     names = [suffix.lower() for suffix in path.suffixes]
     suffixed = any(name in SUFFIXES for name in names)
@@ -372,7 +372,7 @@ class _Seen:
     """Cells of each line that has as many as most."""
     width: int
     names: tuple[str, ...]
-    """Of the columns: those of a header, else numbers from 1."""
+    """Names of the columns: those of a header, else numbers from 1."""
     header: int | None
     first: int
     """The first line that has ink, and its text."""

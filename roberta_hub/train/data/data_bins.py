@@ -190,7 +190,7 @@ class TextSplit:
     ids: Tensor
     """All of them, memory-mapped. Shape: (S,)"""
     digest: str
-    """Of the ids."""
+    """Digest of the ids."""
     files: Sequence[IndexedFile]
     """What it was read from."""
 
@@ -297,7 +297,7 @@ class LabelledIds:
     """A text or a pair as ids, with its label."""
 
     ids: tuple[tuple[int, ...], ...]
-    """Of each text, `</s>` at the end, without `<s>`."""
+    """Ids of each text, `</s>` at the end, without `<s>`."""
     labels: tuple[str, ...]
     """One class, or one number."""
     where: str

@@ -1,4 +1,4 @@
-"""Digests of what a run learns and is judged by, so that one that goes on knows its data again."""
+"""Digests of what a run learns and is judged by, so that a resumed run detects changed data."""
 
 from __future__ import annotations
 

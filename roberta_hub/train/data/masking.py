@@ -61,15 +61,15 @@ class Masking:
     prob: float = 0.15
     """Share of the tokens (of the words, where whole words are chosen) that is guessed."""
     leave: float = 0.1
-    """Of the chosen, the share that stays as it is."""
+    """Share of the chosen tokens that stays as it is."""
     random: float = 0.1
-    """Of the chosen, the share that another token replaces; the rest becomes `<mask>`."""
+    """Share of the chosen tokens that another token replaces; the rest becomes `<mask>`."""
     unit: str = "token"
     """"token"; "word": whole words; "span": SpanBERT's runs of words; "fairseq": fairseq 0.12.2's
     own draws, number for number, which also choose `<s>` and `</s>`."""
     span_p: float = 0.2
-    """Of the geometric distribution of a span's length in words (Joshi et al. 2020, section
-    3.1)."""
+    """Parameter of the geometric distribution of a span's length in words (Joshi et al. 2020,
+    section 3.1)."""
     span_max: int = 10
     """Longest span in words; with `span_p` the mean is 3.8."""
     copies: int | None = None

@@ -14,7 +14,7 @@ from roberta_hub.rows.values import to_python
 from roberta_hub.train.data.roles import check_format, column_roles, nonempty, read_rows
 
 COLUMNS = ("question", "context", "answers")
-"""Of a table of questions."""
+"""Columns of a table of questions."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def build_stream(
 ) -> Tensor:
     r"""Tokenize text into `folder`, unless that is done already.
 
-    After a crash the same call goes on where it stopped.
+    After a crash the same call resumes where it stopped.
 
     Returns:
         The stream, memory-mapped. Shape: (S,)

@@ -32,7 +32,7 @@ class Doubtful:
     suggested: str
     """The label that the model answers."""
     probability: float
-    """Of the suggested label."""
+    """Probability of the suggested label."""
     score: float
     """How doubtful the given label is, above 0.5: the suggested one's part of both
     probabilities."""

@@ -350,7 +350,7 @@ def _columns(texts: Sequence[Text]) -> dict[str, list[str]]:
 
 
 def _too_long(ready: ReadyClassifier) -> InputError:
-    """Make the error of the first text that would be cut while the model learns."""
+    """Error for the first text that would be cut while the model learns."""
     table, _, row = ready.cut[0].rpartition(":")
     most = ready.roberta.max_positions
     more = f", or max_length=... reads up to {most}" if ready.limit < most else ""

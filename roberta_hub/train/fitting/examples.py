@@ -56,7 +56,7 @@ FEW_TRAINING_ROWS = 100
 CROSS_VALIDATED_ROWS = 200
 """With fewer rows none is held out, unless the caller says so: cross-validation judges."""
 HELD_OUT_SHARE = 0.1
-"""Of the rows that are held out of larger tables, unless the caller says so."""
+"""Share of rows that is held out of larger tables by default."""
 SUMMARY_CLASSES = 12
 """Classes that the summary lists."""
 
@@ -70,7 +70,7 @@ class Examples:
     task: str
     """One of `FIT_TASKS`."""
     columns: tuple[str, ...]
-    """Of the texts: one, or two for pairs."""
+    """Columns of the texts: one, or two for pairs."""
     label: str
     """Column of the labels; of several columns their names in a row."""
     train: list[LabelledText]

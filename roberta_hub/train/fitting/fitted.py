@@ -32,7 +32,7 @@ class Judged:
     wanted: Label
     answered: Label
     probability: float | None
-    """Of the answer; None of a number, and of several labels."""
+    """Probability of the answer; None for a number and for several labels."""
 
     @property
     def right(self) -> bool:
@@ -56,7 +56,7 @@ class Fitted(Reported):
     choice: Choice | None
     """Which way of learning was taken, and what the others would have reached."""
     seconds: float
-    """Of choosing, learning and judging."""
+    """Seconds of selection, training and evaluation."""
     notes: tuple[str, ...] = ()
     """What is odd about the table, and what was done with it; a sentence each."""
     temperature: float | None = None

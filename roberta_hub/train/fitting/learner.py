@@ -55,7 +55,7 @@ class EncodedRows:
     """One-hot classes, 0 or 1 of each label, or numbers with mean 0 and deviation 1. (n, K),
     float64."""
 
-    def encoded(self, task: str, rows: Sequence[int]) -> Encoded:
+    def examples(self, task: str, rows: Sequence[int]) -> Encoded:
         """Make the training examples of some rows."""
         table = self.targets[list(rows)]
         values = table.argmax(1) if task == "classification" else table.float()
@@ -93,18 +93,18 @@ class Learner:
         roberta: RobertaHubInterface,
         config: Config,
         task: str,
-        lesson: EncodedRows,
+        encoded: EncodedRows,
         run: RunTask,
         embeddings: bool,
     ) -> None:
         """Keep the weights to begin with."""
-        self.roberta, self.config, self.task, self.lesson = roberta, config, task, lesson
+        self.roberta, self.config, self.task, self.encoded = roberta, config, task, encoded
         self.kind, self._run = HEAD_KINDS[task], run
         self.embeddings = embeddings
         self.model: Roberta = require_roberta(roberta.model, "fit trains")
         self.objective = SentenceObjective(config.task.head, task)
         self.shares: Tensor | None = None
-        """Of the classes, where each is to count as much as the others; else None. Shape: (K,)"""
+        """Shares of the classes if each is to count the same, else None. Shape: (K,)"""
         self._start = _copied(self.model)
 
     @property
@@ -115,11 +115,11 @@ class Learner:
 
     def all(self) -> Encoded:
         """Return every row as an example."""
-        return self.lesson.encoded(self.task, range(len(self.lesson.ids)))
+        return self.encoded.examples(self.task, range(len(self.encoded.ids)))
 
     def work_of(self, rows: Sequence[int]) -> float:
         """Count the seconds of two cores that training on some rows takes, each seen once."""
-        lengths = [len(self.lesson.ids[i]) for i in rows]
+        lengths = [len(self.encoded.ids[i]) for i in rows]
         return training_flops(self.model.config, lengths) / FLOPS_PER_SECOND
 
     def work_of_training(self, rows: Sequence[int]) -> float:
@@ -138,7 +138,7 @@ class Learner:
                 dense.weight.copy_(inner.weight)
                 dense.bias.copy_(inner.bias)
             else:
-                vectors = self.vectors(self.lesson.encoded(self.task, rows))
+                vectors = self.vectors(self.encoded.examples(self.task, rows))
                 middle = vectors.mean(0)
                 spread, size = ((vectors - m).square().mean().sqrt() for m in (middle, 0.0))
                 # Vectors that hardly differ are not blown up: the body would learn too fast.
@@ -158,7 +158,7 @@ class Learner:
             inner: Tensor = self.head.activation_fn(self.head.dense(vectors))
         return inner.double().cpu()
 
-    def set(self, layer: Linear, scale: float) -> None:
+    def set_head(self, layer: Linear, scale: float) -> None:
         """Take a regression as the head's output layer."""
         output = self.head.out_proj
         with torch.no_grad():
@@ -169,14 +169,14 @@ class Learner:
 
     def train(self, rows: Sequence[int]) -> None:
         """Train head and body on some rows."""
-        self._train(self.lesson.encoded(self.task, rows), self.config)
+        self._train(self.encoded.examples(self.task, rows), self.config)
 
-    def teach(self, lesson: EncodedRows, config: Config) -> None:
-        """Train head and body on another lesson, and begin there from now on."""
-        examples = lesson.encoded(self.task, range(len(lesson.ids)))
+    def train_on(self, encoded: EncodedRows, config: Config) -> None:
+        """Train head and body on other rows, and begin there from now on."""
+        examples = encoded.examples(self.task, range(len(encoded.ids)))
         features = self.features(examples)
         scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
-        self.set(solve(features / scale, lesson.targets, self.kind, START_STRENGTH), scale)
+        self.set_head(solve(features / scale, encoded.targets, self.kind, START_STRENGTH), scale)
         self._train(examples, config)
         self._start = _copied(self.model)
 
@@ -196,12 +196,12 @@ class Learner:
 
     # ---- answers ----
 
-    def logits(self, lesson: EncodedRows, rows: Sequence[int]) -> Tensor:
-        """Answer some rows of a lesson: (len(rows), K), float64."""
-        encoded = lesson.encoded(self.task, rows)
+    def logits(self, encoded: EncodedRows, rows: Sequence[int]) -> Tensor:
+        """Answer some of the rows: (len(rows), K), float64."""
+        examples = encoded.examples(self.task, rows)
         if not rows:
-            return torch.zeros(0, lesson.targets.size(1), dtype=torch.float64)
-        return torch.cat(outputs_of(self.roberta, self.objective, encoded)).double()
+            return torch.zeros(0, encoded.targets.size(1), dtype=torch.float64)
+        return torch.cat(outputs_of(self.roberta, self.objective, examples)).double()
 
 
 @dataclass(frozen=True)

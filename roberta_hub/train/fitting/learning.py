@@ -138,7 +138,7 @@ def learn(
             "have thresholds, and numbers have no classes"
         )
     table = _Table(roberta, examples, config, options, run)
-    return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.once()
+    return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.train_once()
 
 
 class _Table:
@@ -160,17 +160,17 @@ class _Table:
         self.config = self._with_head(config)
         # Rows of a table of the caller's own that judges have no part in anything.
         rows = [*examples.train, *(examples.valid if examples.of_the_table else [])]
-        lesson = encode_rows(roberta, self.config, rows, self.names, self.scale)
+        encoded = encode_rows(roberta, self.config, rows, self.names, self.scale)
         embeddings = learns_embeddings(len(examples.train))
-        self.learner = Learner(roberta, self.config, self.task, lesson, run, embeddings)
+        self.learner = Learner(roberta, self.config, self.task, encoded, run, embeddings)
         self.every = list(range(len(rows)))
         self.train = self.every[: len(examples.train)]
         self.spent = 0.0
         """Seconds of two cores that were used before ways are tried."""
-        self.untaught: MethodAnswers | None = None
+        self.untrained: MethodAnswers | None = None
         """What the model says of rows before it learns: `METHOD_COSINE` or `METHOD_ZERO_SHOT`."""
         if options.balance:
-            self.learner.shares = lesson.targets[self.train].mean(0) + 1e-9
+            self.learner.shares = encoded.targets[self.train].mean(0) + 1e-9
 
     # ---- the head ----
 
@@ -258,7 +258,7 @@ class _Table:
         if self.own is not None:
             found.append(chooser.as_it_is())
         else:
-            self.untaught = self._by_name(parts)
+            self.untrained = self._by_name(parts)
             learner.open(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
@@ -318,8 +318,8 @@ class _Table:
         if self.task != "regression" or not can_compare_pairs(self.roberta, rows):
             return 0.0
         cosines = torch.tensor(pair_cosines(self.roberta, rows), dtype=torch.float64)
-        self.untaught = answers_untaught(METHOD_COSINE, self.train, cosines[:, None])
-        mean = sum(len(self.learner.lesson.ids[i]) for i in self.train) / len(rows)
+        self.untrained = answers_untaught(METHOD_COSINE, self.train, cosines[:, None])
+        mean = sum(len(self.learner.encoded.ids[i]) for i in self.train) / len(rows)
         each = self.learner.work_of(self.train) / len(rows)
         most = int(60 * (self.options.minutes or DEFAULT_MINUTES) / 2 / each)  # half of the work
         if self.inner is not None:
@@ -332,12 +332,12 @@ class _Table:
             return 0.0
         pairs = new_pairs(self.roberta, rows, count, self.options.seed, per_row)
         work = each * count
-        lesson = encode_rows(self.roberta, self.config, pairs, (), (0.0, 1.0))
+        encoded = encode_rows(self.roberta, self.config, pairs, (), (0.0, 1.0))
         adam = dataclasses.replace(self.config.optimizer, lr=2 * self.config.optimizer.lr)
         batch = self.config.batch.batch_size or 1
         adam = dataclasses.replace(adam, warmup_updates=round(0.06 * len(pairs) / batch))
         loop = dataclasses.replace(self.config.loop, max_epochs=1)
-        self.learner.teach(lesson, dataclasses.replace(self.config, optimizer=adam, loop=loop))
+        self.learner.train_on(encoded, dataclasses.replace(self.config, optimizer=adam, loop=loop))
         return work
 
     def _by_name(self, parts: list[list[int]]) -> MethodAnswers | None:
@@ -386,7 +386,7 @@ class _Table:
     def _learnt(
         self, found: list[MethodAnswers], best: MethodAnswers, left_out: list[Tried]
     ) -> Learnt:
-        targets = self.learner.lesson.targets[best.rows]
+        targets = self.learner.encoded.targets[best.rows]
         divisor = best.temperature
         least = None
         if self.kind == "multi_label":
@@ -417,8 +417,8 @@ class _Table:
         choice = self._choice(found, best, left_out)
         notes = [*self._unscored(best, found[0].rows), *self._no_worse(best, gain)]
         counts = Counter(name for row in self.examples.train for name in row.labels)
-        warmth = None if kept or self.kind == "regression" else divisor
-        return Learnt(choice, how, rows, answers, gain, warmth, counts, notes, doubted)
+        temperature = None if kept or self.kind == "regression" else divisor
+        return Learnt(choice, how, rows, answers, gain, temperature, counts, notes, doubted)
 
     def _doubtful(
         self, found: list[MethodAnswers], held_out: list[Prediction]
@@ -456,11 +456,11 @@ class _Table:
             why = f"mostly this is better, and the lead of {first} may be luck"
         if best.way.name == METHOD_AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
-        if self.untaught is not None:
-            asked = common_rows([self.untaught, *found])
-            name = self.untaught.way.name
+        if self.untrained is not None:
+            asked = common_rows([self.untrained, *found])
+            name = self.untrained.way.name
             name += f" (on {len(asked):,} of the {row_count(len(rows))})" * (len(asked) < len(rows))
-            ways.append(Tried(name, measure_of(self.untaught, asked, learner)))
+            ways.append(Tried(name, measure_of(self.untrained, asked, learner)))
         return Choice(best.way.name, why, tuple(ways), METHOD_MEASURES[self.task])
 
     def _unscored(self, best: MethodAnswers, every: Sequence[int]) -> list[str]:
@@ -475,12 +475,12 @@ class _Table:
 
     def _no_worse(self, best: MethodAnswers, gain: float) -> list[str]:
         """Say where the model is as good before it learns, by rows that both answered."""
-        if self.untaught is None:
+        if self.untrained is None:
             return []
-        rows = common_rows([self.untaught, best])
+        rows = common_rows([self.untrained, best])
         before, after = (
             measure_of(answers, rows, self.learner, weighted=False)
-            for answers in (self.untaught, best)
+            for answers in (self.untrained, best)
         )
         after = max(after - gain, 0.0) if gain else after
         if before < after:
@@ -498,7 +498,7 @@ class _Table:
 
     # ---- a large table ----
 
-    def once(self) -> Learnt:
+    def train_once(self) -> Learnt:
         """Learn all rows but those held out, which find the temperature and are never learnt."""
         learner = self.learner
         if self.own is None:
@@ -506,11 +506,11 @@ class _Table:
             draw = random.Random(self.options.seed)
             sample = sorted(draw.sample(self.train, min(HEAD_SAMPLE_ROWS, len(self.train))))
             learner.open(sample, self.inner)
-            examples = learner.lesson.encoded(self.task, sample)
+            examples = learner.encoded.examples(self.task, sample)
             features = learner.features(examples)
             scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
-            targets = learner.lesson.targets[sample]
-            learner.set(solve(features / scale, targets, self.kind, START_STRENGTH), scale)
+            targets = learner.encoded.targets[sample]
+            learner.set_head(solve(features / scale, targets, self.kind, START_STRENGTH), scale)
         learner.train(self.train)
         judged = self._judged()
         logits = learner.logits(judged, range(len(self.examples.valid)))
@@ -554,7 +554,7 @@ class _Table:
         if answers.way.name == METHOD_AS_IS:
             least = self.roberta.thresholds.get(self.config.task.head)
             return self._predictions(answers.logits, least, kept=True)
-        targets = self.learner.lesson.targets[answers.rows]
+        targets = self.learner.encoded.targets[answers.rows]
         return self._by_parts(answers.logits, targets, rows_of_folds(answers.folds))
 
     def _by_parts(

@@ -51,7 +51,7 @@ class LearningOptions:
     trials: int | None = None
     """Rates and numbers of epochs to try by cross-validation."""
     seed: int = 1
-    """Of new weights, the order of rows, dropout and what is held out."""
+    """Seed of new weights, the order of rows, dropout and what is held out."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in LIMITS.items():

@@ -44,7 +44,7 @@ it comes near 1. By the tables for tuning: 1.3 to 6 at 16 rows, 1.6 to 2 at 40, 
 DOUBT_STANDARD_ERRORS = 2.0
 """Standard errors by which the regression must be better than the whole model to be taken."""
 DEFAULT_MINUTES = 2.0
-"""Of two cores' work that choosing and learning take, if nothing else is said."""
+"""Minutes of two cores that selection and training take by default."""
 METHOD_MEASURES = {
     "classification": "accuracy",
     "multi_label": "micro-F1",
@@ -74,9 +74,9 @@ class MethodAnswers:
     folds: list[list[int]]
     """The rows that were answered, each fold by what the others taught."""
     logits: Tensor
-    """Of the rows of the folds, in their order, calibrated by those of other folds. (m, K)"""
+    """Logits of the rows of the folds, in their order, calibrated by other folds. (m, K)"""
     temperature: float
-    """Of all of them."""
+    """Temperature of all of them."""
 
     @property
     def rows(self) -> list[int]:
@@ -102,10 +102,10 @@ class MethodSelector:
     def by_regression(self, words: Tensor | None) -> MethodAnswers:
         """Choose the settings of a regression, and answer every row."""
         learner = self.learner
-        fitting.info("%s: reads %s rows", METHOD_HEAD, f"{len(learner.lesson.ids):,}")
+        fitting.info("%s: reads %s rows", METHOD_HEAD, f"{len(learner.encoded.ids):,}")
         features = learner.features(learner.all())
         scale = float(features[self.rows].norm(dim=1).mean().clamp(min=1e-9))
-        features, targets = features / scale, learner.lesson.targets
+        features, targets = features / scale, learner.encoded.targets
         place = {row: i for i, row in enumerate(self.rows)}
         parts = [[place[row] for row in fold] for fold in self.folds]
         found = regression(features[self.rows], targets[self.rows], learner.kind, parts, words)
@@ -116,7 +116,7 @@ class MethodSelector:
             own = list(rows)
             strength = found.settings.strength
             layer = solve(features[own], targets[own], learner.kind, strength, prior)
-            learner.set(layer, scale)
+            learner.set_head(layer, scale)
 
         way = Method(METHOD_HEAD, learn, lambda rows: learner.work_of(rows) / 3)
         return self._answered(way, self.folds, found.unseen[[i for p in parts for i in p]])
@@ -145,18 +145,18 @@ class MethodSelector:
             fitting.info("%s: fold %d of %d", way.name, number, len(folds))
             out = set(fold)
             way.learn([i for i in self.rows if i not in out])
-            found.append(self.learner.logits(self.learner.lesson, fold))
+            found.append(self.learner.logits(self.learner.encoded, fold))
         return self._answered(way, [list(fold) for fold in folds], torch.cat(found))
 
     def as_it_is(self) -> MethodAnswers:
         """Answer every row by the head that the model has."""
         learner = self.learner
         way = Method(METHOD_AS_IS, lambda rows: learner.restore(), lambda rows: 0.0)
-        logits = learner.logits(learner.lesson, [i for fold in self.folds for i in fold])
+        logits = learner.logits(learner.encoded, [i for fold in self.folds for i in fold])
         return MethodAnswers(way, self.folds, logits, 1.0)
 
     def _answered(self, way: Method, folds: list[list[int]], logits: Tensor) -> MethodAnswers:
-        targets = self.learner.lesson.targets[[i for fold in folds for i in fold]]
+        targets = self.learner.encoded.targets[[i for fold in folds for i in fold]]
         kind = self.learner.kind
         even = cross_calibrated(logits, targets, kind, rows_of_folds(folds), way.usual)
         temperature = fit_temperature(logits, targets, kind, way.usual)
@@ -241,7 +241,7 @@ def measure_of(
     if learner.kind == "regression":
         place = {row: i for i, row in enumerate(answers.rows)}
         numbers = answers.logits[[place[row] for row in rows], 0].tolist()
-        return spearman(learner.lesson.targets[list(rows), 0].tolist(), numbers) or 0.0
+        return spearman(learner.encoded.targets[list(rows), 0].tolist(), numbers) or 0.0
     return float(_share(_sums(answers, rows, learner, weighted=weighted).sum(0)))
 
 
@@ -279,7 +279,7 @@ def _sums(
     """Compute what each row adds to the measure's numerator and denominator: (m, 2)."""
     place = {row: i for i, row in enumerate(answers.rows)}
     logits = answers.logits[[place[row] for row in rows]]
-    targets = learner.lesson.targets[list(rows)]
+    targets = learner.encoded.targets[list(rows)]
     if learner.kind == "single_label":
         weights = torch.ones(len(rows), dtype=torch.float64)
         if learner.shares is not None:  # every class counts as much

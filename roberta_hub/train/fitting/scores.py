@@ -93,7 +93,7 @@ class Scores:
     conclusions: tuple[str, ...]
     """What the numbers mean, in words; the first says whether the model beats the baseline."""
     recalls: dict[str, Recall]
-    """Of each class, lowest first, where the largest has three times the rows of the smallest."""
+    """Recall of each class, lowest first, if the largest has three times the smallest's rows."""
     remedy: Remedy | None
     """What helps where a rare class is seldom found."""
     confusion: dict[tuple[str, str], int]

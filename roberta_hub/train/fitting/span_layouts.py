@@ -129,7 +129,7 @@ def _begin(path: Path) -> str:
     for number, line in enumerate(islice(raw_lines(path), _LOOK), 1):
         text = decoded(line, number)
         if isinstance(text, Fault):
-            break  # whoever reads the file says it
+            break  # the reader of the file says so
         found += [text.strip()[:1000]] if text.strip() else []
         if len(found) == 2:
             break
@@ -200,7 +200,7 @@ def _of_table(table: Table, text: Any, label: str | None) -> SpanTable | None:
 
 
 def _sound(table: Table) -> Iterator[Row]:
-    """Read rows up to the first that cannot be read, which whoever reads all of them says."""
+    """Read rows up to the first that cannot be read, which the reader of all rows reports."""
     with suppress(InputError):
         yield from table.rows()
 

@@ -23,7 +23,7 @@ class Target:
     labels: list[Any]
     """For each text one of `names`, or a list of them."""
     names: list[str]
-    """Of the classes, as a head names them."""
+    """Names of the classes, as a head has them."""
     classes: NDArray[Any]
     """The classes as the caller has them, in the order of `names`."""
     several: bool

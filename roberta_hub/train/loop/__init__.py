@@ -1,1 +1,1 @@
-"""Trains a task: updates, evaluations, and states from which a killed run goes on."""
+"""Trains a task: updates, evaluations, and states from which a killed run resumes."""

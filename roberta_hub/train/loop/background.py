@@ -1,4 +1,4 @@
-"""Writes sharded states in a thread of each process, while the training goes on."""
+"""Writes sharded states in a thread of each process, while the training continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saves and restores a run over all its processes: states to go on from, models for people."""
+"""Saves and restores a run over all its processes: states to resume from, models for people."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Devices:
         return model, prepared
 
     def release(self, module: nn.Module) -> None:
-        """Take accelerate's autocast off a module that the caller goes on using."""
+        """Take accelerate's autocast off a module that the caller still uses."""
         self.accelerator.unwrap_model(module, keep_fp32_wrapper=False)
         vars(module).pop("forward", None)  # accelerate leaves a copy of the method on the instance
 

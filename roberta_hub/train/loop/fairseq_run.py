@@ -38,7 +38,7 @@ class FairseqRun:
     batches: int
     """Micro-batches of this epoch that each process has had."""
     loss_scale: float | None
-    """Of fp16."""
+    """Loss scale of fp16."""
     moments: Mapping[str, dict[str, Any]] = field(repr=False)
     """By parameter: `step`, `exp_avg` and `exp_avg_sq`."""
 

@@ -30,7 +30,7 @@ def learning_rate(
     It depends on the number of updates alone, so there is no scheduler to save. The numbers are
     those of fairseq 0.12.2 (`optim/lr_scheduler/{polynomial_decay,fixed}_schedule.py`), also the 0
     of the very first update with warm-up. "constant_then_decay" is the trapezoid of ModernBERT
-    (Warner et al. 2024, section 2.2.2): a run can go on from before its decay.
+    (Warner et al. 2024, section 2.2.2): a run can resume from before its decay.
 
     Example:
         >>> [learning_rate(n, peak=1.0, warmup=2, total=6) for n in range(8)]

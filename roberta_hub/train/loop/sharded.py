@@ -1,9 +1,9 @@
-"""Writes and reads a state in parts: each process its own, while the training goes on.
+"""Writes and reads a state in parts: each process its own, while the training continues.
 
 In place of weights.safetensors and optimizer.pt such a state has a folder `parts`, a checkpoint of
 `torch.distributed.checkpoint`: a tensor `model.<name>` for each weight and buffer, and
 `optimizer.<name>.<key>` for each of Adam's numbers. Any number of processes reads it, with FSDP and
-without. No process holds more than its own part, which is copied before training goes on.
+without. No process holds more than its own part, which is copied before training continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes and reads the state of a run, from which a killed run goes on bit for bit.
+"""Writes and reads the state of a run, from which a killed run resumes bit for bit.
 
 A state is a folder `state-<update>` with weights.safetensors, optimizer.pt and run.pt; the last two
 hold nothing but tensors, numbers and strings, and no class of this package. (`sharded.py` has a
@@ -235,7 +235,7 @@ def unreadable(path: Path, error: Exception) -> CheckpointError:
 def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse a state of another run.
 
-    A state of an older version has no digests of the data: the run goes on, with a warning.
+    A state of an older version has no digests of the data: the run resumes, with a warning.
     """
     # An older version may not know a field; it had what is the default now.
     was = _without_paths({**_of_model(RobertaConfig()), **_of_settings(Config()), **was})
@@ -261,7 +261,7 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
 
 
 CHANGEABLE_FIELDS = ("loop", "output", "resume", "pretrained", "model", "restore")
-"""Sections and fields that may change when a run goes on: they set its end and its
+"""Sections and fields that may change when a run resumes: they set its end and its
 paths. Where the model came from no longer matters, but its architecture does."""
 
 

@@ -33,10 +33,10 @@ from roberta_hub.train.to_fairseq import (
 
 
 def train_loop(task: TrainingTask, config: Config) -> Report:
-    """Train a task, going on where a run in `config.output` stopped.
+    """Train a task, resuming a run in `config.output`.
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
-    goes on exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for
+    resumes exactly; `best`, the model of the best evaluation, and `last`, that of the end, both for
     `load_model`; where `loop.fairseq_files` is set, both for fairseq too. A `best` of an earlier
     run goes when this one has ended without an evaluation.
     """
@@ -267,7 +267,7 @@ class _Run:
         self.clock.saved_model(start)
 
     def _place(self) -> Place | None:
-        """Say how far the run is, where fairseq's trainer could go on; every process must call."""
+        """Say how far the run is, where fairseq's trainer could resume; every process must call."""
         if self.config.task.name not in CRITERIA or not keeps_moments(self.task.finish().model):
             return None
         training, batch = self.training, self.config.batch

@@ -51,7 +51,7 @@ class FinetuningOptions:
     beside: list[Any] | None = None
     """Other tasks that are trained at the same time: see multitask.py."""
     rehearse: str | None = None
-    """Text, or a folder of tokens, on which the masked LM goes on training: the same as an entry
+    """Text, or a folder of tokens, on which the masked LM continues training: the same as an entry
     `{name: masked_lm, train: ...}` of `beside`."""
     rehearse_weight: float = 1.0
     """Weight of that loss, relative to the task's."""

@@ -90,7 +90,7 @@ class _Masked(NamedTuple):
 
     ids: Tensor
     places: Tensor
-    """Of the masked tokens."""
+    """Places of the masked tokens."""
     answers: Tensor
     """The masked tokens."""
 

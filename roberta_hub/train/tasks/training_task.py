@@ -78,7 +78,7 @@ class TrainingTask(Protocol):
     larger_is_better: bool
     data_digests: Mapping[str, str]
     """Digests of what it learns and is judged by; see data/digests.py. Empty: unknown, and a run
-    that goes on compares sizes alone."""
+    that resumes compares sizes alone."""
 
     def lengths(self, epoch: int) -> Sequence[int]:
         """Count the tokens of each training example of an epoch (numbered from 0); 0: left out."""
