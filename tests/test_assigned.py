@@ -256,6 +256,14 @@ def test_they_travel_with_copies_and_hold_no_model(roberta: RobertaHubInterface)
         gc.enable()
 
 
+def test_a_shallow_copy_has_its_own_once_they_are_set(roberta: RobertaHubInterface) -> None:
+    before, own = dict(roberta.labels), copy.copy(roberta)
+    own.labels = {"mood": ("one", "two", "three")[: len(before["mood"])]}
+    own.labels["mood"] = [name + "!" for name in own.labels["mood"]]
+    assert own.labels["mood"][0] == "one!"
+    assert roberta.labels == before
+
+
 def test_settings_are_still_replaced() -> None:
     made = dataclasses.replace(SentenceSettings(), max_length=5)
     assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made

@@ -259,8 +259,10 @@ class HeadFact(Generic[Value]):
             )
         check = _CHECKS.get(self.fact, _of_any)
         checked = {head: check(heads.model, head, value) for head, value in given.items()}
+        own = replace(heads, known=dict(heads.known))  # a copy of the interface keeps what it has
         for head in {**heads.known, **checked}:
-            heads.note(head, **{self.fact: checked.get(head)})
+            own.note(head, **{self.fact: checked.get(head)})
+        roberta._known_heads = own.known
 
 
 def checked_heads(model: nn.Module, known: Mapping[str, Head]) -> dict[str, Head]:

@@ -147,8 +147,9 @@ def find_spans(
 ) -> SpanTable | Table | None:
     """Look for spans in a table to learn from; a `Table` has none, and its first rows are kept."""
     text, label = lone(text), lone(label)
-    if task not in (None, TAGGING) or not isinstance(label, (str, type(None))):
-        return None
+    spans_may_be = task is None or (isinstance(task, str) and task == TAGGING)
+    if not spans_may_be or not isinstance(label, (str, type(None))):
+        return None  # what is no task at all is refused where labels are read
     opened = open_source(table, text, label, header=header)
     found = span_table(opened, text, label) if isinstance(opened, Table) else opened
     if found is not None and separator is not None:
