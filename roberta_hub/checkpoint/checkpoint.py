@@ -21,6 +21,7 @@ from roberta_hub.settings import (
     Inputs,
     SentenceSettings,
     ZeroShotSettings,
+    check_head,
     column,
     with_columns,
 )
@@ -163,6 +164,15 @@ class Checkpoint:
 
 def _listed(fact: str) -> property:
     return property(lambda checkpoint: _Listed(column(checkpoint.known_heads, fact)))
+
+
+def check_counts(checkpoint: Checkpoint, path: object) -> None:
+    """Refuse facts for each label that are more or fewer than the labels of their head."""
+    for head, (count, _) in checkpoint.heads().items():
+        try:
+            check_head(head, checkpoint.known(head), count)
+        except InputError as error:
+            raise CheckpointError(f"{path}: {error}; restore the file") from None
 
 
 for _fact in ("labels", "inputs"):

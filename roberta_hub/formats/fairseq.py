@@ -19,6 +19,7 @@ from roberta_hub.checkpoint.checkpoint import (
     REPLACED_HEAD,
     VERSION_KEY,
     Checkpoint,
+    check_counts,
     distinct_labels,
     expand,
     plain_inputs,
@@ -169,7 +170,7 @@ def interpret(
     tokens = (arguments.get("roberta_hub_init_token"), arguments.get("init_token"))
     finite = neutral.finite and stays_finite(weights, dtype)
     weights = copy_to_memory(weights, dtype, neutral.origin) | {VERSION_KEY: torch.tensor([3.0])}
-    return Checkpoint(
+    checkpoint = Checkpoint(
         config=config,
         weights=weights,
         source=source,
@@ -187,6 +188,8 @@ def interpret(
         family=family if isinstance(family, str) else "roberta",
         learnt=unpack(arguments.get(LEARNT_KEY)),
     )
+    check_counts(checkpoint, source)
+    return checkpoint
 
 
 def _without_wrappers(

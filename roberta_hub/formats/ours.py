@@ -15,6 +15,7 @@ from roberta_hub.arguments import brief
 from roberta_hub.checkpoint.checkpoint import (
     VERSION_KEY,
     Checkpoint,
+    check_counts,
     distinct_labels,
     plain_inputs,
     read_dictionary,
@@ -23,7 +24,7 @@ from roberta_hub.checkpoint.int8_rows import read_int8_rows, store_in_int8
 from roberta_hub.checkpoint.safetensors import read_safetensors, write_safetensors
 from roberta_hub.checkpoint.tensors import TensorOrigin, copy_to_memory, is_finite, stays_finite
 from roberta_hub.config import RobertaConfig
-from roberta_hub.errors import CheckpointError, InputError
+from roberta_hub.errors import CheckpointError
 from roberta_hub.files import write_files, write_json
 from roberta_hub.folder import Folder
 from roberta_hub.formats.format import CheckpointSource, Format, folder_of
@@ -43,7 +44,6 @@ from roberta_hub.formats.tokenizers import (
 from roberta_hub.settings import (
     SentenceSettings,
     ZeroShotSettings,
-    check_head,
     column,
     head_of,
 )
@@ -139,17 +139,8 @@ def read_store(
         zero_shot=zero_shot,
         learnt=unpack(about.get("learnt")),
     )
-    _check_counts(checkpoint, path)
+    check_counts(checkpoint, path)
     return checkpoint
-
-
-def _check_counts(checkpoint: Checkpoint, path: Path) -> None:
-    """Refuse facts for each label that are more or fewer than the labels of their head."""
-    for head, (count, _) in checkpoint.heads().items():
-        try:
-            check_head(head, checkpoint.known(head), count)
-        except InputError as error:
-            raise CheckpointError(f"{path}: {error}; restore the file") from None
 
 
 def write_store(checkpoint: Checkpoint, directory: Path, *, in_int8: Iterable[str] = ()) -> None:

@@ -33,6 +33,7 @@ from roberta_hub.model.known_head import (
 from roberta_hub.model.nli_labels import entailment_index
 from roberta_hub.rows.frames import list_of
 from roberta_hub.settings import (
+    FACTS,
     Head,
     HeadKind,
     HeadType,
@@ -198,8 +199,11 @@ def _of_any(model: nn.Module, head: str, value: Any) -> Any:
 _CHECKS: dict[str, Callable[[nn.Module, str, Any], Any]] = {
     "labels": _labels,
     "inputs": _inputs,
-    "kind": _of_classifier,
-    "thresholds": _of_classifier,
+    **{
+        name: _of_classifier
+        for name, fact in FACTS.items()
+        if fact.metadata["of"] == "classification" and fact.default is None
+    },
 }
 """Checks of facts when they are set; others are `_of_any`."""
 
