@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from roberta_hub.train.fitting.fit import fit
     from roberta_hub.verification.verify import verify
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 
 __all__ = [
     "Answer",
