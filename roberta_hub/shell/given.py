@@ -5,6 +5,7 @@ One that collects takes one value at a time; a second word after it is a text of
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
@@ -27,21 +28,28 @@ class Option(click.Option):
         self.multiple = collects
         takes_texts = any(one.name == "texts" for one in ctx.command.params)
         if collects and takes_texts and self.nargs == 1 and not ctx.resilient_parsing:
-            self._watch_words(parser, ctx)
+            self.watch(parser, functools.partial(self._check_next, ctx))
 
-    def _watch_words(self, parser: Any, context: click.Context) -> None:
-        """Look at the words after each value: `--labels a b` means two, and b is a text."""
-        flag = next(name for name in self.opts if name.startswith("--"))
-        read = parser._long_opt[flag]  # one for all names
+    def watch(self, parser: Any, look: Callable[[str, Any], object]) -> None:
+        """Show each value to a function before it is taken, with the words before and after it."""
+        read = parser._long_opt[self._flag]  # one for all names
         take = read.process
 
         def process(value: str, state: Any) -> None:
-            words = [*takewhile(lambda word: not word.startswith("-"), state.rargs)]
-            if "," not in value and words and (state.largs or len(words) > 1):
-                self._check_word(flag, value, words[0], context if state.largs else None)
+            look(value, state)
             take(value, state)
 
         read.process = process
+
+    @property
+    def _flag(self) -> str:
+        return next(name for name in self.opts if name.startswith("--"))
+
+    def _check_next(self, context: click.Context, value: str, state: Any) -> None:
+        """Look at the words after a value: `--labels a b` means two, and b is a text."""
+        words = [*takewhile(lambda word: not word.startswith("-"), state.rargs)]
+        if "," not in value and words and (state.largs or len(words) > 1):
+            self._check_word(self._flag, value, words[0], context if state.largs else None)
 
     def _check_word(self, flag: str, value: str, word: str, context: click.Context | None) -> None:
         """Refuse a word between texts, which may be a value; note one that comes before them."""
@@ -80,6 +88,6 @@ class Option(click.Option):
         )
 
 
-def option(*names: str, **about: Any) -> Decorator:
+def option(*names: str, cls: type[Option] = Option, **about: Any) -> Decorator:
     """Declare an option; arguments are click's."""
-    return click.option(*names, cls=Option, **about)
+    return click.option(*names, cls=cls, **about)

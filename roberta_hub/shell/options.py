@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from roberta_hub.arguments import short_repr
-from roberta_hub.shell.given import Decorator, option
+from roberta_hub.shell.given import Decorator, Option, option
 from roberta_hub.verbs.unanswered import Errors
 
 ANSWER_FORMATS = ("table", "jsonl", "csv", "tsv", "parquet", "npy")
@@ -146,6 +146,18 @@ def text_option(name: str, help: str, metavar: str = "NAME[,NAME]") -> Decorator
     return names_option("-c", "--text", "--column", name, metavar=metavar, help=help)
 
 
+_BEFORE = "words before the first -m"
+
+
+class _ModelOption(Option):
+    """Remembers how many words came before it: of two models, old and new are in that order."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser note the place."""
+        super().add_to_parser(parser, ctx)
+        self.watch(parser, lambda _, state: ctx.meta.setdefault(_BEFORE, len(state.largs)))
+
+
 def takes_models(*names: str, then: str = "") -> Decorator:
     """Decorate a verb whose first arguments are models, which -m may name instead."""
     titles = [*map(str.upper, names), *filter(None, [then])]
@@ -155,7 +167,8 @@ def takes_models(*names: str, then: str = "") -> Decorator:
         @functools.wraps(function)
         def with_models(words: tuple[str, ...], named: Any, **given: Any) -> int:
             own = (named,) if isinstance(named, str) else named or ()
-            before = max(0, len(names) - len(own))
+            place = click.get_current_context().meta.get(_BEFORE, 0)
+            before = min(place, max(0, len(names) - len(own)))
             found = (*words[:before], *own, *words[before:])
             _check_count(found, titles)
             given |= {"others": found[len(names) :]} if then else {}
@@ -165,6 +178,7 @@ def takes_models(*names: str, then: str = "") -> Decorator:
             "-m",
             "--model",
             "named",
+            cls=_ModelOption,
             multiple=len(names) != 1,
             metavar="MODEL",
             shell_complete=complete_model,

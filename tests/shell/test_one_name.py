@@ -53,6 +53,13 @@ def test_models_are_named_by_option_or_in_their_place(run: Run, tmp_path: Path) 
     assert first[0] == 0
     for words in (("-m", "mine", "-m", "mine"), ("mine", "-m", "mine")):
         assert run("compare", *words, "-i", "plots.csv", *rows) == first
+    small_roberta(heads={"mood": 2}, labels={"mood": ("dull", "fine")}, num_layers=1).save("other")
+    first = run("compare", "mine", "other", "-i", "plots.csv", *rows)
+    for words in (("-m", "mine", "other"), ("mine", "-m", "other"), ("-m", "mine", "-m", "other")):
+        assert run("compare", *words, "-i", "plots.csv", *rows) == first, words
+    assert "other" in first[1] and first != run(
+        "compare", "other", "mine", "-i", "plots.csv", *rows
+    )
     status, _, err = run("convert", "-m", "mine", "new", "--to", "fairseq")
     assert status == 0 and (tmp_path / "new/model.pt").exists(), err
     for words, said in (
