@@ -144,7 +144,7 @@ def flush_path(path: Path) -> None:
 
 @contextlib.contextmanager
 def publishing(target: Path, stage: Path | None = None) -> Iterator[Path]:
-    """Lend a temporary name to write a file at, and put what is written there in place of `target`.
+    """Yield a temporary name to write a file at, which then replaces `target`.
 
     `target` is at every instant the old file or the complete new one. Several at once write files
     of their own, and the last one stays. Where the block raises, or a signal ends the process in
@@ -305,7 +305,7 @@ def _flush_file(path: Path) -> None:
 
 @contextlib.contextmanager
 def publishing_all(directory: Path, obsolete: Sequence[str] = ()) -> Iterator[Path]:
-    """Lend a temporary directory, and move its files into `directory` once all are complete.
+    """Yield a temporary directory, and move its files into `directory` once all are complete.
 
     config.json, which says how to read the others, moves last.
     """
@@ -402,7 +402,7 @@ def staging(target: Path, *, locked: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Lend a temporary folder, which gets its own name once all is written."""
+    """Yield a temporary folder, which gets its own name once all is written."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target} is there already; give a folder that is new or empty")
     target.parent.mkdir(parents=True, exist_ok=True)

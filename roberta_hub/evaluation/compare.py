@@ -90,7 +90,7 @@ def compare(
         truncate: cut texts that are too long; else they are an error that names the row.
 
     Returns:
-        A `Comparison`: `worse`, `flipped`, `slices`, `mistakes`; it prints as a report, and a
+        A `Comparison`: `worse`, `whole`, `slices`, `mistakes`; it prints as a report, and a
         notebook draws it.
 
     Raises:

@@ -53,6 +53,6 @@ def write_program(program: ExportedProgram, folder: Path) -> None:
 
 @contextmanager
 def program_in(folder: Path, outputs: tuple[str, ...]) -> Iterator[RunInputs]:
-    """Lend a written program: it is asked by named inputs, and answers by named outputs."""
+    """Open a written program: it is asked by named inputs, and answers by named outputs."""
     module = torch.export.load(folder / PROGRAM_FILE).module()
     yield lambda inputs: dict(zip(outputs, module(*inputs.values()), strict=True))

@@ -99,7 +99,7 @@ def _kind(given: object, source: str) -> HeadKind | None:
             return ours
     raise CheckpointError(
         f"{source}: problem_type in config.json is {brief(given)}; transformers knows "
-        f"{', '.join(_KINDS.values())}, and null where nobody says it"
+        f"{', '.join(_KINDS.values())}, and null where it is unknown"
     )
 
 

@@ -167,7 +167,7 @@ def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
 
 
 def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
-    """Read how likely each class is; the numbers are divided by their sum, which is 1 but for dust.
+    """Read how likely each class is; the numbers are divided by their sum, 1 up to rounding.
 
     Example:
         >>> probabilities_of("0.25 0.75", "x.tsv:2"), probabilities_of([0, 1], "x.jsonl:1")

@@ -458,7 +458,7 @@ def _failure(report: Report) -> LakeError:
     rest = f"; and {len(found) - UNITS_SHOWN} more" if len(found) > UNITS_SHOWN else ""
     remedy = Remedy("the same call tries them again")
     if all(done.end == "input" for done in report.failed):
-        remedy = Remedy("mend the files, and start again")
+        remedy = Remedy("fix the files, and start again")
     error = LakeError(
         f"{len(found)} of {report.units} units have no file, all others have: {whys}{rest}",
         remedy=joined_remedies(found[:UNITS_SHOWN], remedy),

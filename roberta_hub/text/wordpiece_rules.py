@@ -41,7 +41,7 @@ class Rules:
 
     @property
     def strip(self) -> bool:
-        """Whether accents go."""
+        """Whether accents are removed."""
         return self.lower if self.strip_accents is None else self.strip_accents
 
 

@@ -144,7 +144,7 @@ def write_run(run: Path, target: Path) -> None:
             "`output` said, of a run that has stopped, without loop.save_every=0"
         )
     if is_sharded(path):
-        raise InputError(f"{path} is in parts; go on for an update with loop.state=whole")
+        raise InputError(f"{path} is sharded; resume for one update with loop.state=whole")
     state, interface = load_state(path), load_model(run / "last", converted=False)
     task, settings = str(state.identity.get("task.name")), state.identity
     if task not in CRITERIA:

@@ -35,7 +35,7 @@ EXPLAINS = 0.1
 """A fault explains a difference that it leaves less than this part of."""
 MOST_FAULTS = 4
 """Faults listed for one question."""
-ALIKE = 0.3
+MIN_AGREEMENT = 0.3
 """Cosine of two differences from which one rounding is taken for the other: unlike ones have 0."""
 MANY = 100
 """Numbers that show the direction of a rounding; where there are fewer more texts are taken."""
@@ -45,7 +45,7 @@ CHANCE = 3
 """Standard deviations of a cosine by chance, over which it is none."""
 MOST_PAIRED = 12
 """Faults of which two are tried together, those that leave least."""
-FEW = 3
+PROBE_TEXTS = 3
 """Texts that say whether a fault is worth asking more."""
 ONCE, MOST_TEXTS = (0.5, 1.6), 0.8
 """A fault is hidden by a rounding where this many times its effect is left in this part of texts.
@@ -211,7 +211,7 @@ def _ranked(
     """Order faults by what they leave of a difference in a few texts, the least first."""
     found = []
     for group in groups:
-        left = median(question.gaps(reduce(State.with_fault, group, state), plain[:FEW]))
+        left = median(question.gaps(reduce(State.with_fault, group, state), plain[:PROBE_TEXTS]))
         found.append((max(left, same), group))
     return sorted(found, key=lambda one: one[0])
 
@@ -257,7 +257,7 @@ def _rounding(question: Question, state: State, plain: Sequence[Text]) -> Fault 
     if theirs is None:
         return None
     difference = theirs - exact
-    least = max(ALIKE, CHANCE / math.sqrt(len(exact)))
+    least = max(MIN_AGREEMENT, CHANCE / math.sqrt(len(exact)))
     best: tuple[float, Fault] | None = None
     for fault in precision_faults():
         made = _stacked(question, state.with_fault(fault), texts)[1] - exact

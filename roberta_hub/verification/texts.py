@@ -1,4 +1,4 @@
-"""Texts that tell faults apart: each is read rightly only by who does one thing rightly."""
+"""Texts that tell faults apart: each exposes one mistake of tokenization."""
 
 from __future__ import annotations
 

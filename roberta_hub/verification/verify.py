@@ -28,7 +28,7 @@ from roberta_hub.text.texts import Texts, as_texts
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.verification.diagnosis import (
     EXPLAINS,
-    FEW,
+    PROBE_TEXTS,
     SAME,
     Question,
     State,
@@ -64,7 +64,7 @@ THREADS = 8
 """Callers at once, of a server."""
 MASKED_LENGTH = 64
 """Most tokens of a text whose masked word is compared: every token has a vocabulary of numbers."""
-SHORT = 32
+SHORT_TOKENS = 32
 """Tokens of a text that no service has a right to refuse for its length."""
 REFUSALS = (400, 413, 414, 422)
 """Statuses with which a service refuses a text; others are its own trouble."""
@@ -363,7 +363,7 @@ class _Work:
         def by_name(sequences: Sequence[Tensor]) -> list[Tensor]:
             return [rows[..., order] for rows in ask(sequences)]
 
-        ids = [self.setup.ids(one.text) for one in asked if one.plain][:FEW]
+        ids = [self.setup.ids(one.text) for one in asked if one.plain][:PROBE_TEXTS]
         exact = [self.setup.answers([own], answer)[0] for own in ids]
         named, placed = (
             median(gap(way([own])[0], one) for own, one in zip(ids, exact, strict=True))
@@ -540,7 +540,10 @@ class _Work:
             text
             for text in refused
             if not text
-            or (lengths[text][0] > SHORT and any(lengths[text][i] > longest[i] for i in (0, 1)))
+            or (
+                lengths[text][0] > SHORT_TOKENS
+                and any(lengths[text][i] > longest[i] for i in (0, 1))
+            )
         ]
         least = min((lengths[text][0] for text in long), default=0)
         said = f"refuses {len(long)} {of}, the shortest of {least} tokens"

@@ -36,7 +36,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 
 def test_an_open_head_is_a_regression(learner: Learner) -> None:
-    learner.open(ROWS)
+    learner.reset_head(ROWS)
     features = learner.features(learner.all())
     assert float(features.abs().max()) < 0.8  # where tanh is nearly straight
     assert float(features.mean(0).abs().max()) < 0.05  # centred
@@ -57,18 +57,18 @@ def test_an_open_head_is_a_regression(learner: Learner) -> None:
 
 
 def test_the_centre_is_that_of_the_rows_that_are_named(learner: Learner) -> None:
-    learner.open(ROWS[:6])
+    learner.reset_head(ROWS[:6])
     features = learner.features(learner.all())
     assert float(features[:6].mean(0).abs().max()) < 0.05
     bias = learner.head.dense.bias.clone()
-    learner.open(ROWS[6:])
+    learner.reset_head(ROWS[6:])
     assert not torch.equal(bias, learner.head.dense.bias)
 
 
 def test_vectors_that_hardly_differ_are_not_blown_up() -> None:
     rows = [{"text": "the same" + "." * (k == 7), "label": "ab"[k % 2]} for k in range(8)]
     learner = learner_of(plain(), rows, nothing)
-    learner.open(range(7))
+    learner.reset_head(range(7))
     assert all(bool(p.isfinite().all()) for p in learner.model.parameters())
 
 
@@ -80,7 +80,7 @@ def test_answers_are_in_the_order_of_the_rows_asked_for(learner: Learner) -> Non
 
 @pytest.mark.system
 def test_it_goes_back_bit_for_bit_and_learns_the_same_again(learner: Learner) -> None:
-    learner.open(ROWS)
+    learner.reset_head(ROWS)
     start = weights(learner)
     drawn = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]
     learner.train(ROWS)
@@ -143,7 +143,7 @@ def test_a_fold_is_answered_by_what_the_others_teach() -> None:
 
 def test_the_answers_of_a_regression_are_those_of_its_way(learner: Learner) -> None:
     """To learn the other folds and to ask the model gives the same logits, but for calibration."""
-    learner.open(ROWS)
+    learner.reset_head(ROWS)
     folds = [ROWS[::2], ROWS[1::2]]
     chooser = MethodSelector(learner, folds)
     found = chooser.by_regression(None)

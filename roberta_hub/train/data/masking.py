@@ -136,7 +136,18 @@ def mask(
     if masking.copies is not None:
         epoch %= masking.copies
     if masking.unit == "fairseq":
-        return _by_fairseq(ids, lengths, indices, maskable, masking, seed, epoch)
+        return fairseq_mask(
+            ids,
+            lengths,
+            indices,
+            mask_idx=maskable.mask,
+            drawn=maskable.drawn,
+            prob=masking.prob,
+            leave=masking.leave,
+            random=masking.random,
+            seed=seed,
+            epoch=epoch,
+        )
     sequence = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))  # (N,)
     place = torch.arange(len(ids)) - _starts(torch.tensor(lengths))[sequence]
 
@@ -169,29 +180,6 @@ def mask(
     return replace_tokens(
         ids, chosen, draw(_FATE, owner.clamp(min=0)), draw, maskable, masking
     ), chosen
-
-
-def _by_fairseq(
-    ids: Tensor,
-    lengths: tuple[int, ...],
-    indices: Tensor,
-    maskable: Maskable,
-    masking: Masking,
-    seed: int,
-    epoch: int,
-) -> tuple[Tensor, Tensor]:
-    return fairseq_mask(
-        ids,
-        lengths,
-        indices,
-        mask_idx=maskable.mask,
-        drawn=maskable.drawn,
-        prob=masking.prob,
-        leave=masking.leave,
-        random=masking.random,
-        seed=seed,
-        epoch=epoch,
-    )
 
 
 def replace_tokens(

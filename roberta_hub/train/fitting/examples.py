@@ -182,7 +182,7 @@ def read_examples(
     share, separator = held_out_share(valid), separator_of(separator)
     source = source or table_of(table, header=header).kept()
     columns, labels = find_columns(source, text, label)
-    name = _in_a_row(labels)
+    name = _joined(labels)
     notes: list[str] = []
     if is_headless(source):
         notes.append(f"{HEADLESS_NOTE}; header=False (in a shell --no-header) takes it as a row")
@@ -241,7 +241,7 @@ def read_examples(
     )
 
 
-def _in_a_row(labels: Sequence[str]) -> str:
+def _joined(labels: Sequence[str]) -> str:
     """Write the names of several columns for errors and reports."""
     return ", ".join(
         labels if len(labels) <= SUMMARY_CLASSES else (*labels[:SUMMARY_CLASSES], "...")
@@ -254,7 +254,7 @@ def _other_columns(source: Table, columns: Sequence[str]) -> list[str]:
     if len(flags) < 2:
         return []
     return [
-        f"{_in_a_row(flags)} hold 0 and 1; label={flags!r} (in a shell --label "
+        f"{_joined(flags)} hold 0 and 1; label={flags!r} (in a shell --label "
         f"{shell_list(flags)}) learns them as several labels"
     ]
 
@@ -396,7 +396,7 @@ def find_task(values: Sequence[Any]) -> str:
         return "multi_label"
     numbers = [number_in(value) for value in values]
     if not numbers or None in numbers:
-        # An infinite number among numbers is no class; reading it as a quantity says which it is.
+        # An infinite number among numbers is no class; reading them as numbers names it.
         odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
         quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
         return "regression" if quantity else "classification"

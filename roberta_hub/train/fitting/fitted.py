@@ -65,8 +65,7 @@ class Fitted(Reported):
     thresholds: dict[str, float] | None = None
     """From which probability on a text has a label, where it may have several."""
     doubtful: tuple[Doubtful, ...] = ()
-    """Rows whose label is likely wrong, the most doubtful first: by answers of who had not learnt
-    them."""
+    """Rows whose label is likely wrong, the most doubtful first, by out-of-fold predictions."""
 
     @property
     def confusion(self) -> dict[tuple[str, str], int]:

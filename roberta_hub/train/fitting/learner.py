@@ -130,7 +130,7 @@ class Learner:
 
     # ---- a head on vectors ----
 
-    def open(self, rows: Sequence[int], inner: nn.Linear | None = None) -> None:
+    def reset_head(self, rows: Sequence[int], inner: nn.Linear | None = None) -> None:
         """Make the head's inner layer pass vectors on, so that its output layer is a regression."""
         dense = self.head.dense
         with torch.no_grad():

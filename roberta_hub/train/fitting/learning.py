@@ -121,7 +121,7 @@ class Learnt:
     notes: list[str]
     """What a caller should know; a sentence each."""
     doubtful: tuple[Doubtful, ...]
-    """Rows whose label is likely wrong, by answers of who had not learnt them."""
+    """Rows whose label is likely wrong, by out-of-fold predictions."""
 
 
 def learn(
@@ -259,10 +259,10 @@ class _Table:
             found.append(chooser.as_it_is())
         else:
             self.untrained = self._by_name(parts)
-            learner.open(self.train, self.inner)
+            learner.reset_head(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
-            if self._nothing_to_mend(found[0]):
+            if self._makes_no_mistake(found[0]):
                 return self._learnt(found, found[0], [Tried(METHOD_WHOLE, why_not=NO_MISTAKE)])
         begin = found[0].way.learn
         name = METHOD_WHOLE if self.own is None else METHOD_OWN
@@ -279,7 +279,7 @@ class _Table:
         best = top if self.options.says_how else best_method([*found, top], learner)
         return self._learnt([*found, *trained], best, left_out)
 
-    def _nothing_to_mend(self, regression: MethodAnswers) -> bool:
+    def _makes_no_mistake(self, regression: MethodAnswers) -> bool:
         """Whether the regression makes no mistake, so that nothing can answer better."""
         if self.options.says_how or self.options.trials or self.kind != "single_label":
             return False  # the thresholds of several labels were chosen by the same answers
@@ -505,7 +505,7 @@ class _Table:
             # Drawn: every second row of a table may be of one class.
             draw = random.Random(self.options.seed)
             sample = sorted(draw.sample(self.train, min(HEAD_SAMPLE_ROWS, len(self.train))))
-            learner.open(sample, self.inner)
+            learner.reset_head(sample, self.inner)
             examples = learner.encoded.examples(self.task, sample)
             features = learner.features(examples)
             scale = float(features.norm(dim=1).mean().clamp(min=1e-9))

@@ -205,21 +205,23 @@ def _sound(table: Table) -> Iterator[Row]:
         yield from table.rows()
 
 
+def _filled(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
+    return [value for row in rows if not is_blank(value := row.get(column))]
+
+
 def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | None) -> str | None:
     if label is not None:
-        lists = [items_of(row.get(label)) for row in rows if not is_blank(row.get(label))]
+        lists = [items_of(value) for value in _filled(rows, label)]
         empty = label not in SPANS and not any(lists)
         return None if empty or not _all_spans(lists, labelled=True) else label
     found = [
         column
         for column in table.columns
-        if any(
-            lists := [items_of(row.get(column)) for row in rows if not is_blank(row.get(column))]
-        )
+        if any(lists := [items_of(value) for value in _filled(rows, column)])
         and _all_spans(lists, named=column.casefold() in (*SPANS, *LABEL_COLUMNS))
     ]
     plain = [c for c in table.columns if c.casefold() in LABEL_COLUMNS and c not in found]
-    if not found or any(not is_blank(row.get(c)) for row in rows for c in plain):
+    if not found or any(_filled(rows, column) for column in plain):
         return None
     known = [column for column in found if column.casefold() in (*SPANS, *LABEL_COLUMNS)] or found
     if len(known) > 1:
@@ -489,13 +491,12 @@ def _word_columns(
         return None
     sentence = next((by_name[name] for name in SENTENCES if name in by_name), None)
     for tags in [label] if label is not None else [by_name[n] for n in TAG if n in by_name]:
-        values = [row.get(tags) for row in rows if not is_blank(row.get(tags))]
+        values = _filled(rows, tags)
         if tags == words or not values or not all(isinstance(value, str) for value in values):
             continue
-        marks = sum(_MARK.fullmatch(str(value).strip()) is not None for value in values)
-        if 10 * marks >= 9 * len(values) or (OUTSIDE in values and sentence is not None):
-            return words, tags, sentence
-        if label is not None and sentence is not None:
+        marks = sum(_MARK.fullmatch(value.strip()) is not None for value in values)
+        told = sentence is not None and (label is not None or OUTSIDE in values)
+        if told or 10 * marks >= 9 * len(values):
             return words, tags, sentence
     return None
 

@@ -61,7 +61,7 @@ from roberta_hub.train.tasks.trained_head import make_head
 
 HEAD = "tagger"
 """The head of a tagger."""
-RATE = 5e-5
+LEARNING_RATE = 5e-5
 """Peak of the learning rate for a width of 768."""
 SEEN = 15_000
 """Rows that are seen in all where the table has fewer."""
@@ -305,7 +305,7 @@ def _recipe(rows: int, width: int, limit: int, options: LearningOptions, *, shor
         rows=rows,
         batch=options.batch_size or batch,
         epochs=options.epochs or min(max(SEEN // rows, EPOCHS[0]), EPOCHS[1]),
-        rate=options.learning_rate or scale_rate(RATE, width),
+        rate=options.learning_rate or scale_rate(LEARNING_RATE, width),
         seed=options.seed,
     )
 
