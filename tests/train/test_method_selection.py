@@ -20,12 +20,12 @@ from roberta_hub.train.fitting.method_selection import (
     METHOD_ZERO_SHOT,
     Method,
     MethodAnswers,
-    answers_untaught,
     best_method,
     common_rows,
     measure_of,
     rows_of_folds,
     selection_optimism,
+    untrained_answers,
 )
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import FineTuning
@@ -125,16 +125,20 @@ def test_luck_of_four_rows_is_never_more_than_what_was_reached(learner: Learner)
 
 
 def test_luck_is_what_the_best_of_equal_ways_gains(learner: Learner) -> None:
-    """The maximum of two means of n rows, sd s, is s * sqrt(2 / n) * 0.564 above their mean."""
+    """Two ways that are right four times in five; benchmarks/selection_luck.py has more of them."""
     draw = torch.Generator().manual_seed(3)
-    wrong = [torch.randperm(COUNT, generator=draw)[:20].tolist() for _ in range(2)]
-    found = selection_optimism([answers(learner, str(k), wrong[k]) for k in range(2)], learner)
-    differ = len({*wrong[0]} ^ {*wrong[1]}) / COUNT
-    assert found == pytest.approx(0.5 * (differ / COUNT) ** 0.5 * 0.798, rel=0.25)
+    gained, estimated = [], []
+    for _ in range(80):
+        wrong = torch.rand((2, COUNT), generator=draw) < 0.2
+        ways = [answers(learner, str(k), wrong[k].nonzero()[:, 0].tolist()) for k in range(2)]
+        shares = 1 - wrong.double().mean(1)
+        gained.append(float(shares.max() - shares.mean()))
+        estimated.append(selection_optimism(ways, learner))
+    assert sum(estimated) == pytest.approx(sum(gained), rel=0.15)
 
 
 def test_a_baseline_is_measured_on_the_rows_that_both_answered(learner: Learner) -> None:
-    untrained = answers_untaught(METHOD_ZERO_SHOT, [1, 2, 3], learner.encoded.targets[[1, 2, 3]])
+    untrained = untrained_answers(METHOD_ZERO_SHOT, [1, 2, 3], learner.encoded.targets[[1, 2, 3]])
     found = answers(learner, METHOD_HEAD, [2])
     rows = common_rows([untrained, found])
     assert rows == [1, 2, 3]

@@ -55,13 +55,13 @@ from roberta_hub.train.fitting.method_selection import (
     Method,
     MethodAnswers,
     MethodSelector,
-    answers_untaught,
     best_method,
     common_rows,
     folds_for,
     measure_of,
     rows_of_folds,
     selection_optimism,
+    untrained_answers,
 )
 from roberta_hub.train.fitting.pair_cosines import (
     PAIRS_PER_ROW,
@@ -318,7 +318,7 @@ class _Table:
         if self.task != "regression" or not can_compare_pairs(self.roberta, rows):
             return 0.0
         cosines = torch.tensor(pair_cosines(self.roberta, rows), dtype=torch.float64)
-        self.untrained = answers_untaught(METHOD_COSINE, self.train, cosines[:, None])
+        self.untrained = untrained_answers(METHOD_COSINE, self.train, cosines[:, None])
         mean = sum(len(self.learner.encoded.ids[i]) for i in self.train) / len(rows)
         each = self.learner.work_of(self.train) / len(rows)
         most = int(60 * (self.options.minutes or DEFAULT_MINUTES) / 2 / each)  # half of the work
@@ -349,7 +349,7 @@ class _Table:
         found = zero_shot_probabilities(self.roberta, texts, self.names)
         if found is None:
             return None
-        return answers_untaught(METHOD_ZERO_SHOT, rows, found.double().log())
+        return untrained_answers(METHOD_ZERO_SHOT, rows, found.double().log())
 
     def _affordable(self, way: Method, parts: list[list[int]]) -> tuple[list[list[int]], str]:
         """Tell which folds the amount of work allows to answer by training, else why none.
