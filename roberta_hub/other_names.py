@@ -82,7 +82,7 @@ FITTING = {
     "per_device_train_batch_size": ("batch_size", ""),
     "random_seed": ("seed", ""),
     "random_state": ("seed", ""),
-    "sample_weight": ("", "every row counts the same; balance=True counts rare classes more"),
+    "sample_weight": ("weight", "the name of a column of the table"),
     "stratify": ("", "the same share of each class is held out anyway"),
     "target": ("label", "the name of the labels' column"),
     "test_size": ("valid", "the share of rows to hold out"),

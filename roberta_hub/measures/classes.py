@@ -40,17 +40,20 @@ def over_half(logits: Tensor) -> Tensor:
     return logits.ge(0).long().masked_fill(logits.isnan(), NO_ANSWER)
 
 
-def accuracy(answered: Tensor, wanted: Tensor) -> float:
+def accuracy(answered: Tensor, wanted: Tensor, weights: Tensor | None = None) -> float:
     """Compute the share of equal numbers of two tensors of one shape; NaN of empty ones.
+
+    Weights, of the same shape, say how much each counts; here and in the other measures.
 
     Example:
         >>> accuracy(torch.tensor([1, 0, 1, 1]), torch.tensor([1, 0, 0, 1]))
         0.75
     """
-    return float(answered.eq(wanted).double().mean())
+    right = answered.eq(wanted).double()
+    return float(right.mean() if weights is None else (weights * right).sum() / weights.sum())
 
 
-def f1_of(answered: Tensor, wanted: Tensor, label: int = 1) -> float:
+def f1_of(answered: Tensor, wanted: Tensor, label: int = 1, weights: Tensor | None = None) -> float:
     """Compute F1 of one class over all entries of two tensors of one shape.
 
     Example:
@@ -58,11 +61,12 @@ def f1_of(answered: Tensor, wanted: Tensor, label: int = 1) -> float:
         0.6666666666666666
     """
     found, there = answered.eq(label), wanted.eq(label)
-    right = int((found & there).sum())
-    return f1(right, int(there.sum()) - right, int(found.sum()) - right)
+    counted = torch.ones_like(found, dtype=torch.double) if weights is None else weights
+    both, missed, wrong = found & there, there & ~found, found & ~there
+    return f1(*(float((counted * own).sum()) for own in (both, missed, wrong)))
 
 
-def macro_f1(answered: Tensor, wanted: Tensor) -> float:
+def macro_f1(answered: Tensor, wanted: Tensor, weights: Tensor | None = None) -> float:
     """Average F1 over the classes that are wanted or answered; NaN of empty tensors.
 
     Example:
@@ -70,11 +74,11 @@ def macro_f1(answered: Tensor, wanted: Tensor) -> float:
         0.3333333333333333
     """
     classes = sorted({*answered.tolist(), *wanted.tolist()})
-    each = [f1_of(answered, wanted, label) for label in classes]
+    each = [f1_of(answered, wanted, label, weights) for label in classes]
     return sum(each) / len(each) if each else math.nan
 
 
-def matthews(answered: Tensor, wanted: Tensor) -> float:
+def matthews(answered: Tensor, wanted: Tensor, weights: Tensor | None = None) -> float:
     """Compute Matthews' correlation of two classifications (Gorodkin 2004); 0 if one is constant.
 
     Example:
@@ -86,11 +90,13 @@ def matthews(answered: Tensor, wanted: Tensor) -> float:
     classes, numbers = torch.unique(torch.cat([answered, wanted]), return_inverse=True)
     ours, theirs = numbers.view(2, -1)
     size = len(classes)
-    table = torch.bincount(ours * size + theirs, minlength=size * size).view(size, size).double()
+    counts = torch.bincount(ours * size + theirs, weights, minlength=size * size)
+    table = counts.view(size, size).double()
     a, b, total = table.sum(1), table.sum(0), table.sum()
     both = float(total * table.trace() - a @ b)
-    spread = float(total**2 - a @ a) * float(total**2 - b @ b)
-    return both / math.sqrt(spread) if spread > 0 else 0.0
+    spreads = [float(total**2 - own @ own) for own in (a, b)]
+    rounding = 1e-14 * float(total**2)  # which is all that a constant answer of weighted rows has
+    return both / math.sqrt(spreads[0] * spreads[1]) if min(spreads) > rounding else 0.0
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,8 @@ class ClassMeasure:
     """What a report calls it."""
     meaning: str
     """A sentence for readers of a model card."""
-    compute: Callable[[Tensor, Tensor], float]
-    """From the answered and the wanted classes, each (n,)."""
+    compute: Callable[[Tensor, Tensor, Tensor | None], float]
+    """From the answered and the wanted classes, and the rows' weights or None, each (n,)."""
 
 
 CLASS_MEASURES = {
@@ -117,11 +123,13 @@ CLASS_MEASURES = {
 """What `fit`, `train`, `evaluate` and `compare` all tell of classes, by its key in JSON."""
 
 
-def class_measures(answered: Tensor, wanted: Tensor) -> dict[str, float]:
-    """Compute all of `CLASS_MEASURES` for two tensors of classes, each (n,).
+def class_measures(
+    answered: Tensor, wanted: Tensor, weights: Tensor | None = None
+) -> dict[str, float]:
+    """Compute all of `CLASS_MEASURES` for two tensors of classes, each (n,), as are weights.
 
     Example:
         >>> class_measures(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 1]))
         {'accuracy': 1.0, 'f1_macro': 1.0, 'mcc': 1.0}
     """
-    return {key: each.compute(answered, wanted) for key, each in CLASS_MEASURES.items()}
+    return {k: each.compute(answered, wanted, weights) for k, each in CLASS_MEASURES.items()}

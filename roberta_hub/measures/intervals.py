@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -18,7 +18,17 @@ NORMAL_QUANTILE = 1.96
 Interval: TypeAlias = tuple[float, float]
 
 
-def share_interval(share: float, count: int) -> Interval:
+def effective_rows(weights: Sequence[float]) -> float:
+    """Count the rows that weighted rows are worth to an interval (Kish 1965).
+
+    Example:
+        >>> effective_rows([1, 1, 1]), effective_rows([3, 1])
+        (3.0, 1.6)
+    """
+    return sum(weights) ** 2 / sum(weight * weight for weight in weights)
+
+
+def share_interval(share: float, count: float) -> Interval:
     """95 % confidence interval of a share of `count` rows (Wilson 1927).
 
     Example:
@@ -31,7 +41,7 @@ def share_interval(share: float, count: int) -> Interval:
     return max(middle - around, 0.0), min(middle + around, 1.0)
 
 
-def paired_difference_interval(better: int, worse: int, count: int) -> Interval:
+def paired_difference_interval(better: float, worse: float, count: float) -> Interval:
     """95 % confidence interval of the difference of two shares on the same rows.
 
     It is the adjusted Wald interval of Bonett and Price (2012), which holds for few rows too.

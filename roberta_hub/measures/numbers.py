@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
 
 from torch import Tensor
 
 
-def pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
+def pearson(
+    a: Sequence[float], b: Sequence[float], weights: Sequence[float] | None = None
+) -> float | None:
     """Compute Pearson's correlation; None where one of both is constant, empty or not finite.
+
+    A pair with a weight of 2 counts as two pairs.
 
     Example:
         >>> pearson([1, 2, 3], [2, 4, 6]), pearson([1, 2], [3, 3]), pearson([1], [2])
@@ -20,16 +25,23 @@ def pearson(a: Sequence[float], b: Sequence[float]) -> float | None:
     """
     if not a or not all(map(math.isfinite, (*a, *b))) or min(a) == max(a) or min(b) == max(b):
         return None
-    one, other = (sum(values) / len(values) for values in (a, b))
-    spread = math.sqrt(sum((x - one) ** 2 for x in a) * sum((y - other) ** 2 for y in b))
+    weights = [1] * len(a) if weights is None else weights
+    one, other = (sum(map(mul, weights, values)) / sum(weights) for values in (a, b))
+    far, off = [x - one for x in a], [y - other for y in b]
+    squares = [sum(w * x**2 for w, x in zip(weights, d, strict=True)) for d in (far, off)]
+    spread = math.sqrt(squares[0] * squares[1])
     if not spread:  # the squares are too small for a float
         return None
-    found = sum((x - one) * (y - other) for x, y in zip(a, b, strict=True)) / spread
+    found = sum(w * x * y for w, x, y in zip(weights, far, off, strict=True)) / spread
     return min(max(found, -1.0), 1.0)
 
 
-def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
+def spearman(
+    a: Sequence[float], b: Sequence[float], weights: Sequence[float] | None = None
+) -> float | None:
     """Compute Spearman's correlation of ranks; None where `pearson` is.
+
+    A pair with a weight of 2 counts as two pairs.
 
     Example:
         >>> spearman([1, 2, 3], [1, 10, 100])
@@ -37,18 +49,38 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
     """
     if not all(map(math.isfinite, (*a, *b))):
         return None
-    return pearson(_ranks(a), _ranks(b))
+    weights = [1] * len(a) if weights is None else weights
+    return pearson(_ranks(a, weights), _ranks(b, weights), weights)
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1; equal ones share the mean of their ranks."""
+def median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Find the number with half of the weights on either side.
+
+    Example:
+        >>> median([3, 1, 2], [1, 1, 1]), median([1, 2], [1, 1]), median([1, 2], [1, 3])
+        (2, 1.5, 2)
+    """
+    ordered, half = sorted(zip(values, weights, strict=True)), sum(weights) / 2
+    before = 0.0
+    for i, (value, weight) in enumerate(ordered):
+        before += weight
+        if before == half and i + 1 < len(ordered):
+            return (value + ordered[i + 1][0]) / 2
+        if before > half:
+            return value
+    return ordered[-1][0]
+
+
+def _ranks(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Rank values from 1, each as often as its weight; equal ones share the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    ranks, start = [0.0] * len(values), 0
+    ranks, start, before = [0.0] * len(values), 0, 0.0
     for end in range(1, len(order) + 1):
         if end == len(order) or values[order[end]] != values[order[start]]:
+            after = before + sum(weights[i] for i in order[start:end])
             for i in order[start:end]:
-                ranks[i] = (start + 1 + end) / 2
-            start = end
+                ranks[i] = (before + 1 + after) / 2
+            start, before = end, after
     return ranks
 
 

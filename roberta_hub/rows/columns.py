@@ -122,13 +122,14 @@ def check_clash(names: Sequence[str], answers: Sequence[str], remedy: Remedy) ->
 
 
 def find_columns(
-    table: Table, text: Any = None, label: Any = None
+    table: Table, text: Any = None, label: Any = None, without: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the column of texts, or the two of pairs, and the column or columns of labels.
 
     In this order: the column that the caller names, the one with a name of `PAIR_COLUMNS`,
     `TEXT_COLUMNS` or `LABEL_COLUMNS`, the only candidate. Columns of prose (most values have
-    several words) are candidates for texts, all others for labels. Two columns of prose are pairs.
+    several words) are candidates for texts, all others for labels; those of `without` for neither.
+    Two columns of prose are pairs.
 
     Example:
         >>> rows = [{"review": "A fine film.", "Stars": "5"}]
@@ -138,11 +139,13 @@ def find_columns(
     texts, labels = given_texts(table, text), _given_labels(table, label)
     if both := [name for name in labels if name in texts]:
         raise InputError(f"{table.name}: column {both[0]!r} cannot be both text and label")
+    if both := [name for name in (*texts, *labels) if name in without]:
+        raise InputError(f"{table.name}: column {both[0]!r} holds weights, and no text or label")
     if not table.columns:
         raise InputError(f"{table.name}: is empty")
     if not labels:
-        labels = _known(table, LABEL_COLUMNS, "labels", "label", without=texts)
-    texts = texts or _known_texts(table, labels)
+        labels = _known(table, LABEL_COLUMNS, "labels", "label", without=(*texts, *without))
+    texts = texts or _known_texts(table, (*labels, *without))
     if texts and labels:
         return texts, labels
     prose = _prose(table)
@@ -152,7 +155,7 @@ def find_columns(
             raise _unclear(table, "texts", "text", found)
         texts = tuple(found)
     if not labels:
-        others = [name for name in table.columns if name not in texts]
+        others = [name for name in table.columns if name not in (*texts, *without)]
         found = others if len(others) == 1 else [name for name in others if name not in prose]
         if len(found) != 1:
             raise _unclear(table, "labels", "label", found)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -166,6 +167,14 @@ def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
     return found
 
 
+# ---- how likely each class is ----
+
+SUM_TOLERANCE = 0.01
+"""Shares of one class may add up to so much more or less than 1."""
+Shares: TypeAlias = "tuple[tuple[str, float], ...]"
+"""Classes with their shares, above 0 and 1 in all, sorted by name."""
+
+
 def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
     """Read how likely each class is; the numbers are divided by their sum, 1 up to rounding.
 
@@ -178,12 +187,130 @@ def probabilities_of(value: Any, where: str) -> tuple[float, ...]:
         found = [float(cell) for cell in cells] if isinstance(cells, (list, tuple)) else []
     except (TypeError, ValueError):
         found = []
-    if not all(0 <= number <= 1 for number in found) or abs(sum(found) - 1) > 0.01:
+    if not _is_whole(found):
         raise InputError(
             f"{where}: {str(value)[:60]!r} is not the probability of each class; write numbers "
             "from 0 to 1 with blanks between them, whose sum is 1"
         )
     return tuple(number / sum(found) for number in found)
+
+
+def _is_whole(shares: Collection[float]) -> bool:
+    """Tell numbers from 0 to 1 whose sum is 1, up to rounding."""
+    return all(0 <= one <= 1 for one in shares) and abs(sum(shares) - 1) <= SUM_TOLERANCE
+
+
+def hold_shares(cells: Iterable[Mapping[str, Any]], *, fractions: bool = True) -> bool:
+    """Tell whether cells are shares of one class: each adds up to 1, and some have fractions.
+
+    Without `fractions` they may all be 0 and 1.
+
+    Example:
+        >>> hold_shares([{"a": 0.7, "b": 0.3}, {"a": 1, "b": 0}])
+        True
+        >>> hold_shares([{"a": 1, "b": 0}]), hold_shares([{"a": 0.7, "b": 0.7}])
+        (False, False)
+    """
+    graded = not fractions
+    for cell in cells:
+        numbers = [number_in(to_python(v)) for v in cell.values() if not is_blank(v)]
+        found = [number for number in numbers if number is not None]
+        if len(found) < len(numbers) or not _is_whole(found):
+            return False
+        graded = graded or any(number not in (0, 1) for number in found)
+    return graded
+
+
+def hold_votes(cells: Iterable[Mapping[str, Any]], *, numbers: bool = False) -> bool:
+    """Tell whether all cells are names of classes; with `numbers` some may be 0, 1, yes or no.
+
+    Example:
+        >>> hold_votes([{"Ada": "pro", "Bob": "contra"}]), hold_votes([{"Ada": "1", "Bob": "3"}])
+        (True, False)
+        >>> hold_votes([{"Ada": "1", "Bob": "3"}], numbers=True)
+        True
+    """
+    values = [value for cell in cells for value in cell.values() if not is_blank(value)]
+    names = [flag_in(value) is None for value in map(to_python, values)]
+    if numbers:
+        return any(names)
+    return bool(names) and all(names) and all(number_in(to_python(v)) is None for v in values)
+
+
+def shares_in(value: Mapping[str, Any], row: Row, label: str) -> Shares:
+    """Read the shares of a row's classes: a dict, or the cells of a column for each.
+
+    Example:
+        >>> shares_in({"good": 0.75, "bad": "0.25", "ugly": None}, Row({}, 1, "x.jsonl:1"), "label")
+        (('bad', 0.25), ('good', 0.75))
+    """
+    amounts = {name: _amount(name, amount, row, label) for name, amount in value.items()}
+    if not _is_whole(amounts.values()):
+        raise row.error(
+            f"{label} is {short_repr(dict(value), 60)}; the shares of one class are from 0 to 1, "
+            "and their sum is 1"
+        )
+    named = Counter[str]()
+    for name, amount in amounts.items():
+        named[label_of(name, row.where)] += amount / sum(amounts.values())  # type: ignore[assignment]
+    return tuple(sorted((name, share) for name, share in named.items() if share))
+
+
+def votes_in(cells: Mapping[str, Any], row: Row) -> Shares:
+    """Read the shares that several raters' classes have; an empty cell is no vote.
+
+    Example:
+        >>> votes_in({"Ada": "pro", "Bob": "contra", "Eve": ""}, Row({}, 1, "x.jsonl:1"))
+        (('contra', 0.5), ('pro', 0.5))
+    """
+    votes = Counter(class_of(v, row.where) for v in cells.values() if not is_blank(v))
+    return tuple(sorted((name, count / votes.total()) for name, count in votes.items()))
+
+
+def top_class(shares: Shares) -> str:
+    """Return the class with the largest share, the first by name of equal ones.
+
+    Example:
+        >>> top_class((("bad", 0.5), ("good", 0.5)))
+        'bad'
+    """
+    return max(shares, key=lambda share: share[1])[0]
+
+
+# ---- the weight of a row ----
+
+
+def weight_in(row: Row, column: str) -> float:
+    """Read how much a row counts: a finite number, 0 or more.
+
+    Example:
+        >>> weight_in(Row({"trust": "0.2"}, 2, "x.csv:2"), "trust")
+        0.2
+    """
+    value = to_python(row.values.get(column))
+    number = number_in(value)
+    if number is None or number < 0:
+        said = "empty" if is_blank(value) else short_repr(value)
+        raise row.error(f"{column} is {said}; a weight is a number, 0 or more")
+    return number
+
+
+def scale_of(weights: Collection[float]) -> float:
+    """Find what rows' weights are multiplied by: to a mean of 1 where all are below 1, else 1.
+
+    So a weight of 2 counts as two rows, to a regression's prior too, and weights that are shares
+    of a whole do not leave less than a row.
+
+    Example:
+        >>> scale_of([2, 0.5]), scale_of([0.25, 0.25])
+        (1.0, 4.0)
+    """
+    if max(weights, default=1) >= 1:
+        return 1.0
+    scale = len(weights) / math.fsum(weights)
+    if not math.isfinite(scale):
+        raise InputError("the weights are too small for their sum; multiply them")
+    return scale
 
 
 # ---- the rows of a table ----
@@ -200,15 +327,14 @@ def labelled_rows(
 ) -> Iterator[LabelledRow]:
     """Read the rows that have a text, each with Python's own value of its label.
 
-    Of several columns that is a dict with a truth value for each; of none, or where one of them is
-    empty, it is None.
+    Of several columns that is a dict of their cells; of none it is None.
     """
     for row in table.rows():
         text = left.text(row, texts, _NAME_THE_TEXTS)
         if text is None:
             continue
         if len(labels) > 1:
-            yield row, text, flags_in(row, labels)
+            yield row, text, {name: to_python(row.values.get(name)) for name in labels}
         else:
             yield row, text, to_python(row.values.get(labels[0])) if labels else None
 
@@ -256,7 +382,10 @@ class KnownLabels:
             if is_unlabelled(value) or (self._numbers and is_nan_word(value)):
                 left.add(NO_LABEL, row.where)
             elif len(labels) > 1:
-                yield row, text, tuple(name for name, yes in value.items() if yes)
+                if (flags := flags_in(row, labels)) is None:
+                    left.add(NO_LABEL, row.where)
+                else:
+                    yield row, text, tuple(name for name, yes in flags.items() if yes)
             elif self.several:
                 yield row, text, labels_in(self._apart(value), row, labels[0], self.names)
             else:

@@ -13,6 +13,7 @@ from roberta_hub.rows.values import Fault, is_blank
 
 NO_TEXT = "without a text"
 NO_LABEL = "without a label"
+NO_WEIGHT = "with a weight of 0"
 """Reasons for which rows are left out."""
 PLACES = 3
 """Rows that a note names."""

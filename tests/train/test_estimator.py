@@ -271,10 +271,6 @@ def test_words_of_habit_are_answered() -> None:
             RobertaClassifier(**{name: 1})
     with pytest.raises(UnknownNameError, match="no option 'epoch'; did you mean epochs"):
         RobertaClassifier().set_params(epoch=1)
-    with pytest.raises(
-        InputTypeError, match="fit has no argument 'sample_weight'; every row counts"
-    ):
-        RobertaClassifier().fit(["a"], ["b"], sample_weight=[1])  # type: ignore[call-arg]
 
 
 def test_unfitted() -> None:
@@ -356,3 +352,83 @@ def test_it_leaves_nothing_on_the_disk(
     mine = made(base).fit(*sentences(24))
     pickle.loads(pickle.dumps(mine)).predict(["a"])
     assert left(tmp_path) == ["temporary"] and left(tmp_path / "temporary") == []
+
+
+# ---- weights ----
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1, 2], "X has 4 texts and sample_weight 2 numbers"),
+        ([1, -1, 1, 1], r"sample_weight\[1\]: is -1; a weight is a finite number, 0 or more"),
+        ([1, 1, float("nan"), 1], r"sample_weight\[2\]: is nan"),
+        ([1, 1, 1, "much"], r"sample_weight\[3\]: is 'much'"),
+        ([0, 0, 0, 0], "sample_weight is 0 for every text"),
+        (np.ones((4, 2)), r"sample_weight has shape \(4, 2\); give one number for each text"),
+        ([1, 0, 1, 0], "classes to tell apart must be at least two"),
+    ],
+)
+def test_weights_that_cannot_be(weights: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        RobertaClassifier().fit(["a", "b", "c", "d"], [0, 1, 0, 1], sample_weight=weights)
+
+
+@pytest.mark.system
+def test_weights_count_in_fit_and_score(base: Path) -> None:
+    """Of two labels of the same texts the heavier one is learnt; a text with 0 is left out."""
+    texts, _ = sentences(20)
+    both, y = [*texts, *texts], [0] * 20 + [1] * 20
+    quick = {"minutes": 1e-9, "epochs": None}
+    for heavy in (0, 1):
+        weights = np.where(np.array(y) == heavy, 5.0, 1.0)
+        mine = made(base, **quick).fit(both, y, sample_weight=weights)
+        assert mine.predict(texts).tolist() == [heavy] * 20
+        assert mine.score(both, y, weights) == pytest.approx(5 / 6)
+        assert mine.score(both, y) == 0.5
+    with pytest.warns(UserWarning, match="1 row with a weight of 0 left out"):
+        mine = made(base, **quick).fit(both, y, sample_weight=[0] + [1] * 39)
+    same = [
+        made(base, **quick).fit(both, y, w).predict_proba(texts) for w in (None, 3, [1e-3] * 40)
+    ]
+    assert np.allclose(same[0], same[1]) and np.allclose(same[0], same[2])  # a number is all alike
+
+
+@pytest.mark.system
+def test_scikit_learns_tools_pass_weights(base: Path) -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    from sklearn.ensemble import AdaBoostClassifier
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    texts, words = sentences(36)
+    X, weights = np.array(texts, dtype=object), np.linspace(0.5, 2, 36)
+    quick = made(base, minutes=1e-9, epochs=None)
+    lower = FunctionTransformer(lambda rows: [row.lower() for row in rows])
+    pipeline = Pipeline([("lower", lower), ("clf", quick)])
+    pipeline.fit(X, words, clf__sample_weight=weights)
+    for row in pipeline["clf"].fitted_.rows:
+        assert row.weight == weights[int(row.where.partition(":")[2]) - 1]
+    search = selection.GridSearchCV(quick, {"seed": [1, 2]}, cv=2, error_score="raise")
+    search.fit(X, words, sample_weight=weights)
+    assert {row.weight for row in search.best_estimator_.fitted_.rows} <= {*weights.tolist()}
+    boosted = AdaBoostClassifier(quick, n_estimators=2).fit(X[:, None], words)
+    assert boosted.predict(X[:, None]).shape == (36,)
+
+
+@pytest.mark.system
+def test_metadata_routing_asks_and_passes(base: Path) -> None:
+    sklearn = pytest.importorskip("sklearn")
+    from sklearn.exceptions import UnsetMetadataPassedError
+    from sklearn.model_selection import cross_validate
+
+    texts, words = sentences(24)
+    quick = made(base, minutes=1e-9, epochs=None)
+    weights = {"sample_weight": np.linspace(0.5, 2, 24)}
+    with sklearn.config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="set_fit_request"):
+            cross_validate(quick, texts, words, cv=2, params=weights)
+        asked = sklearn.clone(quick.set_fit_request(sample_weight=True))
+        asked.set_score_request(sample_weight=True)
+        found = cross_validate(asked, texts, words, cv=2, params=weights, return_estimator=True)
+        assert len({row.weight for row in found["estimator"][0].fitted_.rows}) > 5

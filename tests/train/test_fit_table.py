@@ -719,7 +719,7 @@ def test_a_regression_goes_on_in_the_tables_numbers(base: Path, tmp_path: Path) 
         ("output_dir", "say output="),
         ("max_seq_length", "say max_length="),
         ("X", r"say table=: one table holds texts and labels, fit\({'text': X, 'label': y}\)"),
-        ("sample_weight", "every row counts the same"),
+        ("sample_weight", "say weight=: the name of a column"),
         ("device", "the model runs where it lies"),
         ("epoch", "did you mean epochs="),
     ],

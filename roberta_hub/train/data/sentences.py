@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from roberta_hub.errors import InputError
-from roberta_hub.rows.labels import label_of, labels_of, probabilities_of
+from roberta_hub.rows.labels import Shares, label_of, labels_of, probabilities_of
 from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import FORMATS
 from roberta_hub.text.tokenizer import Text
+from roberta_hub.train.data.digests import NOT_IN_DIGEST
 from roberta_hub.train.data.roles import (
     check_format,
     column_roles,
@@ -37,6 +38,22 @@ class LabelledText:
     """File and line, for messages."""
     probabilities: tuple[float, ...] | None = None
     """How likely each class is, as another model sees it."""
+    shares: Shares = field(default=(), metadata={NOT_IN_DIGEST: True})
+    """How likely each class is, by its name, where `labels` holds the likeliest of them."""
+    weight: float = field(default=1, metadata={NOT_IN_DIGEST: True})
+    """How much the row counts; a weight of 2 counts as the row twice."""
+
+    @property
+    def amounts(self) -> dict[str, float]:
+        """What the row counts of each of its labels: its weight, or its share of that.
+
+        Example:
+            >>> LabelledText("fine", ("pro",), "x", shares=(("con", 0.25), ("pro", 0.75))).amounts
+            {'con': 0.25, 'pro': 0.75}
+        """
+        if self.shares:
+            return {name: share * self.weight for name, share in self.shares}
+        return dict.fromkeys(self.labels, self.weight)
 
 
 @dataclass(frozen=True)

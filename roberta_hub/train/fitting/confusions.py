@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
-from roberta_hub.measures.counts import f1
+from roberta_hub.measures.counts import count_text, f1
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Part
@@ -18,7 +17,7 @@ LABELS_SHOWN = 20
 """Labels that have a line where a text may have several, or spans."""
 
 
-def confusion_display(task: str, confusion: Mapping[tuple[str, str], int]) -> list[Part]:
+def confusion_display(task: str, confusion: Mapping[tuple[str, str], float]) -> list[Part]:
     r"""Show which class was taken for which; of several labels, or spans, how each was found.
 
     Example:
@@ -36,32 +35,35 @@ def confusion_display(task: str, confusion: Mapping[tuple[str, str], int]) -> li
     names = sorted({name for pair in confusion for name in pair})
     if len(names) <= CLASSES_IN_TABLE:
         return [_square(names, confusion)]
-    wrong = Counter({pair: n for pair, n in confusion.items() if pair[0] != pair[1]})
-    rows = [Bar(f"{a} taken for {b}", f"{n:,}") for (a, b), n in wrong.most_common(10)]
+    wrong = [(pair, n) for pair, n in confusion.items() if pair[0] != pair[1]]
+    most = sorted(wrong, key=lambda item: -item[1])[:10]
+    rows = [Bar(f"{a} taken for {b}", count_text(n)) for (a, b), n in most]
     return [Note("most often confused:"), Bars(rows)] if rows else []
 
 
-def _square(names: list[str], confusion: Mapping[tuple[str, str], int]) -> ShadedTable:
+def _square(names: list[str], confusion: Mapping[tuple[str, str], float]) -> ShadedTable:
     """Make a row for each right class and a column for each answer."""
     rows = []
     for right in names:
-        total = max(sum(confusion.get((right, name), 0) for name in names), 1)
+        total = sum(confusion.get((right, name), 0) for name in names) or 1
         rows.append((right, [_count(confusion, right, name, total) for name in names]))
     return ShadedTable(names, rows, left="right", above="answered")
 
 
-def _count(confusion: Mapping[tuple[str, str], int], right: str, answered: str, total: int) -> Cell:
+def _count(
+    confusion: Mapping[tuple[str, str], float], right: str, answered: str, total: int
+) -> Cell:
     count = confusion.get((right, answered), 0)
-    return Cell(f"{count:,}", count / total, BLUE if right == answered else ORANGE)
+    return Cell(count_text(count), count / total, BLUE if right == answered else ORANGE)
 
 
-def _of_labels(confusion: Mapping[tuple[str, str], int]) -> list[Part]:
+def _of_labels(confusion: Mapping[tuple[str, str], float]) -> list[Part]:
     names = sorted({name for name, _ in confusion})
     rows = []
     for name in names[:LABELS_SHOWN]:
         right, missed, wrong = (confusion.get((name, k), 0) for k in ("right", "missed", "wrong"))
         shares = [_share(right, right + wrong), _share(right, right + missed)]
-        counts = [Cell(f"{count:,}") for count in (right, missed, wrong)]
+        counts = [Cell(count_text(count)) for count in (right, missed, wrong)]
         rows.append((name, [*counts, *shares, Cell(f"{f1(right, missed, wrong):.2f}")]))
     columns = ("right", "missed", "wrong", "precision", "recall", "F1")
     found: list[Part] = [ShadedTable(columns, rows)]
@@ -70,5 +72,5 @@ def _of_labels(confusion: Mapping[tuple[str, str], int]) -> list[Part]:
     return found
 
 
-def _share(count: int, total: int) -> Cell:
+def _share(count: float, total: float) -> Cell:
     return Cell(f"{count / total:.2f}", count / total) if total else Cell("-")

@@ -116,14 +116,14 @@ def likely_wrong(
             f"probabilities are of shape {tuple(values.shape)}; {len(rows)} rows and {len(names)} "
             "labels have one each"
         )
-    own = torch.tensor([[name in row.labels for name in names] for row in rows])
-    own = own.reshape(values.shape).bool()
+    shares = [[row.amounts.get(name, 0) / row.weight for name in names] for row in rows]
+    own = torch.tensor(shares, dtype=torch.float64).reshape(values.shape)
     if not several:
         return _ranked(rows, names, values, own)
     found: list[Doubtful] = []
     for k, name in enumerate(names):
         both = torch.stack([values[:, k], 1 - values[:, k]], 1)
-        has = torch.stack([own[:, k], ~own[:, k]], 1)
+        has = torch.stack([own[:, k], 1 - own[:, k]], 1)
         found += _ranked(rows, [name, f"not {name}"], both, has)
     return sorted(found, key=lambda doubtful: -doubtful.score)
 
@@ -157,16 +157,17 @@ def _ranked(
         rows: all of them.
         names: of the classes.
         values: probabilities. Shape: (N, K)
-        own: which class is given; a row with none is not judged. Shape: (N, K)
+        own: share of each class that is given; a row with none is not judged. Shape: (N, K)
     """
     if len(names) < 2 or not len(rows):
         return []
-    counts = own.sum(0)
-    usual = (values * own).sum(0) / counts.clamp(min=1)  # of a class in its own rows
+    counts = own.gt(0).sum(0)
+    usual = (values * own).sum(0) / own.sum(0).clamp(min=1e-9)  # of a class in its own rows
     best, answered = values.max(1)
-    given = own.double().argmax(1)
+    most, given = own.max(1)
     judged = own.any(1) & (counts[given] > 1) & (counts[answered] > 0)
-    doubted = judged & (answered != given) & (best >= usual[answered])
+    less = own.gather(1, answered[:, None])[:, 0] < most  # of equal shares both are right
+    doubted = judged & less & (best >= usual[answered])
     scores = doubts(values, given)
     order = torch.argsort(-scores, stable=True).tolist()
     return [

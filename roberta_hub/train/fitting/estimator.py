@@ -5,11 +5,13 @@ scikit-learn itself is not needed: what it asks of an estimator are methods and 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -28,7 +30,7 @@ from roberta_hub.train.fitting.examples import read_examples
 from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.target import check_learnable, read_target
+from roberta_hub.train.fitting.target import check_learnable, read_target, read_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,13 +124,21 @@ class RobertaClassifier:
     # ---- learning and answering ----
 
     @checked
-    def fit(self, X: Texts, y: Any = None) -> RobertaClassifier:  # noqa: N803
+    def fit(
+        self,
+        X: Texts,  # noqa: N803
+        y: Any = None,
+        sample_weight: Any = None,
+    ) -> RobertaClassifier:
         """Learn the labels of texts.
 
         Args:
             X: texts, or pairs as tuples of two; see `classify`.
             y: a label for each text: str, whole numbers or booleans. Where a text may have several
                 labels: a list of them for each text, or a matrix of 0 and 1 with a column a label.
+            sample_weight: how much each text counts, in training and in the scores; a text with 2
+                counts as two, and one with 0 is left out. If all are below 1, they are scaled to a
+                mean of 1. None: all count the same. Shape: (n)
 
         Returns:
             Itself.
@@ -140,12 +150,15 @@ class RobertaClassifier:
         texts, truncate = _texts(X), switch("truncate", self.truncate)
         columns, target = _columns(texts), read_target(y, len(texts))
         check_learnable(target)
+        weights = read_weights(sample_weight, len(texts))
+        table: dict[str, Any] = {**columns, "label": target.labels}
         options = self.get_params()
         del options["truncate"], options["progress"]
         examples = read_examples(
-            {**columns, "label": target.labels},
+            table if weights is None else {**table, "weight": weights},
             text=list(columns),
             label="label",
+            weight=None if weights is None else "weight",
             task="multi_label" if target.several else "classification",
             valid=options.pop("valid"),
             seed=self.seed,
@@ -223,12 +236,13 @@ class RobertaClassifier:
         return found
 
     @checked
-    def score(self, X: Texts, y: Any) -> float:  # noqa: N803
+    def score(self, X: Texts, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Compute the accuracy: the share of texts that get their label, or all their labels.
 
         Args:
             X: texts, or pairs as tuples of two.
             y: the right labels, as `fit` takes them.
+            sample_weight: how much each text counts; None: all count the same. Shape: (n)
         """
         answers = self._answers(X)
         wanted = read_target(y, len(answers)).labels
@@ -236,7 +250,8 @@ class RobertaClassifier:
             set(answer.labels or ()) == set(label) if self._several else answer.label == label
             for answer, label in zip(answers, wanted, strict=True)
         ]
-        return sum(right) / len(right)
+        weights = read_weights(sample_weight, len(right)) or [1] * len(right)
+        return sum(compress(weights, right)) / sum(weights)
 
     def _answers(self, X: Texts) -> Sequence[Prediction]:  # noqa: N803
         model, texts = self._ready(), _texts(X)
@@ -290,6 +305,43 @@ class RobertaClassifier:
             setattr(self, name, value)
         return self
 
+    def set_fit_request(self, *, sample_weight: bool | str | None) -> RobertaClassifier:
+        """Say whether scikit-learn's tools pass `sample_weight` to `fit`, and return itself.
+
+        It takes effect where scikit-learn routes metadata
+        (`sklearn.set_config(enable_metadata_routing=True)`); elsewhere it is passed anyway.
+
+        Args:
+            sample_weight: True and False: pass it, or not; a str: pass what has that name; None: it
+                is an error if a tool gets it.
+        """
+        return self._request("fit", sample_weight)
+
+    def set_score_request(self, *, sample_weight: bool | str | None) -> RobertaClassifier:
+        """Say whether scikit-learn's tools pass `sample_weight` to `score`, and return itself.
+
+        Args:
+            sample_weight: as in `set_fit_request`.
+        """
+        return self._request("score", sample_weight)
+
+    def get_metadata_routing(self) -> Any:
+        """Return what `set_fit_request` and `set_score_request` said, as scikit-learn's record."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        if (found := vars(self).get("_metadata_request")) is not None:
+            return copy.deepcopy(found)
+        found = MetadataRequest(owner=type(self).__name__)
+        for method in (found.fit, found.score):
+            method.add_request(param="sample_weight", alias=None)
+        return found
+
+    def _request(self, method: str, alias: bool | str | None) -> RobertaClassifier:
+        found = self.get_metadata_routing()
+        getattr(found, method).add_request(param="sample_weight", alias=alias)
+        self._metadata_request = found
+        return self
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -333,7 +385,9 @@ class RobertaClassifier:
 
 
 def _texts(X: Any) -> list[Text]:  # noqa: N803
-    return as_texts(X, "X")[0]
+    flat = getattr(X, "shape", ())[1:] == (1,) and hasattr(X, "ravel")
+    # Boosting wants an array of two dimensions.
+    return as_texts(X.ravel() if flat else X, "X")[0]
 
 
 def _columns(texts: Sequence[Text]) -> dict[str, list[str]]:

@@ -7,11 +7,11 @@ import os
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from roberta_hub.arguments import one_of, short_repr, switch, whole_number
-from roberta_hub.errors import InputError, Remedy
+from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.rows.columns import (
     HEADLESS_NOTE,
     find_columns,
@@ -22,15 +22,24 @@ from roberta_hub.rows.columns import (
 from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.labels import (
     LabelledRow,
+    Shares,
     class_of,
+    flags_in,
+    hold_shares,
+    hold_votes,
     is_nan_word,
     is_unlabelled,
     labelled_rows,
     labels_in,
     parse_cell,
+    scale_of,
     separator_of,
+    shares_in,
+    top_class,
+    votes_in,
+    weight_in,
 )
-from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
+from roberta_hub.rows.left_out import NO_LABEL, NO_WEIGHT, LeftOut, short_place
 from roberta_hub.rows.tables import Row, Table, table_of
 from roberta_hub.rows.values import is_blank, number_in
 from roberta_hub.terminal import clean
@@ -92,11 +101,13 @@ class Examples:
     """Between the labels in a cell of text."""
     header: bool = True
     """Whether the first row of a CSV or TSV names the columns."""
+    weight: str | None = None
+    """Column of the rows' weights; None: each row counts the same."""
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, sorted; none of a regression."""
-        found = {name for example in self.train for name in example.labels}
+        found = {name for example in self.train for name in example.amounts}
         return () if self.task == "regression" else tuple(sorted(found))
 
     @property
@@ -111,7 +122,7 @@ class Examples:
         return [*self.train, *(self.valid if small and self.of_the_table else [])]
 
     def counts(self) -> Counter[str]:
-        """Count the labels of all rows."""
+        """Count the labels of all rows; of shares the likeliest class of each."""
         return Counter(name for e in (*self.train, *self.valid) for name in e.labels)
 
     def summary(self) -> str:
@@ -123,7 +134,8 @@ class Examples:
         what = "pairs of texts" if len(self.columns) == 2 else "texts"
         lines = [
             f"{clean(self.source)}: {total:,} {what} ({clean(', '.join(self.columns))}), "
-            f"labels: {clean(self.label)}",
+            f"labels: {clean(self.label)}"
+            + ("" if self.weight is None else f", weights: {clean(self.weight)}"),
             f"task: {self.task.replace('_', '-')}{self._spread()}",
         ]
         lines += [] if self.task == "regression" else count_bars(self.counts())
@@ -166,22 +178,29 @@ def read_examples(
     seed: int = 1,
     separator: Any = None,
     header: bool = True,
+    weight: str | None = None,
     source: Table | None = None,
 ) -> Examples:
     """Read a table of texts and labels, and hold some rows out.
 
-    Rows without a text or a label are left out. Texts that occur more than once stay on one side,
-    so that no row that is held out was learnt. `notes` says how many rows both concerns.
+    Rows without a text or a label, or with a weight of 0, are left out. Texts that occur more than
+    once stay on one side, so that no row that is held out was learnt. `notes` says how many rows
+    both concerns.
 
     A text has several labels where its cell is a list, the text of a list as pandas writes it, or a
     dict of labels with truth values; where `label` names several columns of 0 and 1; and where
     `separator` parts the text of a cell. An empty list is none of them, and is learnt.
+
+    A text has shares of several classes where a dict, or the cells of several columns, are
+    fractions that add up to 1 in every row; and where several columns hold names of classes, which
+    are votes. The task "classification" reads dicts and columns of 0 and 1 so, too.
     """
     one_of("task", task, (None, *FIT_TASKS, "tagging"))  # whose tables are read before
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
     share, separator = held_out_share(valid), separator_of(separator)
     source = source or table_of(table, header=header).kept()
-    columns, labels = find_columns(source, text, label)
+    weights = () if weight is None else (_weight_column(source, weight),)
+    columns, labels = find_columns(source, text, label, weights)
     name = _joined(labels)
     notes: list[str] = []
     if is_headless(source):
@@ -190,13 +209,12 @@ def read_examples(
         notes += _other_columns(source, columns)
     rows = _with_texts(source, columns, labels, notes)
     reading = _reading(rows, name, labels, task, separator, notes)
-    rows = _with_labels(rows, reading, notes)
-    _check_rows(source, rows, columns, name)
-    task = reading.task
-    found = [_example(task, *row, name) for row in rows]
+    rows = _with_weights(_with_labels(rows, reading, notes), source.name, weight, notes)
+    task, found = reading.task, _examples_of(source, rows, reading, (columns, name, weight), notes)
     _check(source.name, found, rows, task, name)
     if task == "multi_label":
         notes += about_dicts([(row, value) for row, _, value in rows], name)
+    notes += reading.about_shares(found, name)
     notes += _about_labels(found, task)
     groups = group_duplicates(found, notes)
     if valid is None and len(groups) < 2:
@@ -214,9 +232,12 @@ def read_examples(
         other = table_of(valid, "valid", header=header or _path(valid) is None)
         for column in (*columns, *labels):
             other.check(column)
+        own = weight if weight in other.columns else None
+        if weight is not None and own is None:
+            notes.append(f"{other.name} has no column {weight!r}: its rows count the same")
         rows = _with_labels(_with_texts(other, columns, labels, notes), reading, notes)
-        _check_rows(other, rows, columns, name)
-        held_out = [_example(task, *row, name) for row in rows]
+        rows = _with_weights(rows, other.name, own, notes)
+        held_out = _examples_of(other, rows, reading, (columns, name, own), notes)
         train = drop_held_out(found, held_out, other.name, notes)
         words = f"held out ({other.name})"
     _check_sides(source.name, train, held_out, task, crossed=not held_out and valid is None)
@@ -238,6 +259,7 @@ def read_examples(
         labels_from=labels,
         separator=separator,
         header=header,
+        weight=weight,
     )
 
 
@@ -297,6 +319,35 @@ class _Reading:
     """Whether an empty cell says that a text has no label, as a list without items does."""
     nan: bool
     """Whether the word nan is a missing number."""
+    several: Literal["", "flags", "shares", "votes"] = ""
+    """What several columns hold, or a column of dicts: truth values of labels, shares of classes,
+    classes of several raters; "": nothing of that."""
+    columns: tuple[str, ...] = ()
+    """The columns, where they are several."""
+
+    def is_empty(self, value: Any) -> bool:
+        """Tell a cell, or the cells of several columns, that say nothing."""
+        if isinstance(value, Mapping) and self.several in ("flags", "shares") and self.columns:
+            return any(map(is_blank, value.values()))
+        return is_unlabelled(value) or (self.nan and is_nan_word(value))
+
+    def opened(self, row: Row, value: Any) -> Any:
+        """Open what a cell holds: the text of a list, the truth values of several columns."""
+        if self.several == "flags":
+            return flags_in(row, self.columns)
+        return parse_cell(value, self.separator, self.texts)
+
+    def about_shares(self, found: Sequence[LabelledText], label: str) -> list[str]:
+        """Note that labels are shares of classes, and how many rows have several."""
+        if self.several not in ("shares", "votes"):
+            return []
+        count = sum(len(example.shares) > 1 for example in found)
+        what = "shares of classes" if self.several == "shares" else "votes for classes"
+        other = "; task='multi_label' (in a shell --task multi_label) takes 0.5 and more as a yes"
+        return [
+            f"{label} holds {what}: {row_count(count)} of {len(found):,} with several, learnt and "
+            "counted as parts of each" + other * (self.several == "shares" and not self.columns)
+        ]
 
 
 def _with_texts(
@@ -322,8 +373,10 @@ def _reading(
     values = [value for _, value in cells]
     if len(labels) > 1 and separator is not None:
         raise InputError(f"a separator parts the labels of one column; label names {len(labels)}")
-    if (len(labels) > 1 or separator is not None) and task not in (None, "multi_label"):
-        what = "several columns are labels" if separator is None else "a separator parts labels"
+    if len(labels) > 1:
+        return _reading_of_columns([value for _, _, value in rows], tuple(labels), task)
+    if separator is not None and task not in (None, "multi_label"):
+        what = "a separator parts labels"
         raise InputError(f"task is {task!r}, and {what}; the task multi_label learns those")
     texts = task in (None, "multi_label") and holds_texts_of_lists(cells, label, notes)
     if separator is not None:
@@ -331,6 +384,11 @@ def _reading(
             notes.append(f"no cell of {label} has the separator {separator!r}")
         return _Reading("multi_label", separator, texts, empty=not texts, nan=False)
     values = [parse_cell(value, None, texts) for value in values]
+    some = [value for value in values if not is_unlabelled(value)]
+    dicts = [value for value in some if isinstance(value, Mapping)]
+    found = task is None and len(dicts) == len(some) and hold_shares(dicts)
+    if found or (dicts and task == "classification"):
+        return _Reading("classification", None, texts, empty=False, nan=False, several="shares")
     if any(isinstance(value, (list, Mapping)) for value in values):
         return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
     numbers = [value for value in values if not is_nan_word(value)]
@@ -341,6 +399,39 @@ def _reading(
     return _Reading(task, None, texts, empty=task == "multi_label", nan=nan)
 
 
+def _reading_of_columns(
+    cells: Sequence[Any], columns: tuple[str, ...], task: str | None
+) -> _Reading:
+    """Tell what several columns hold: labels of 0 and 1, shares of classes, or raters' votes."""
+    some = [cell for cell in cells if not is_unlabelled(cell)]
+    whole = [cell for cell in some if not any(map(is_blank, cell.values()))]
+    one = task == "classification"
+    several: Literal["flags", "shares", "votes"] = "flags"
+    if task in (None, "classification"):
+        if hold_shares(whole, fractions=not one) or (one and _hold_fractions(whole)):
+            several = "shares"
+        elif hold_votes(some, numbers=one):
+            several = "votes"
+    if several == "flags":
+        if task not in (None, "multi_label"):
+            raise InputError(
+                f"task is {task!r}, and several columns are labels of 0 and 1; the task "
+                "multi_label learns those"
+            )
+        return _Reading(
+            "multi_label", None, False, empty=True, nan=False, several="flags", columns=columns
+        )
+    return _Reading(
+        "classification", None, False, empty=False, nan=False, several=several, columns=columns
+    )
+
+
+def _hold_fractions(cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell numbers with fractions among them, which are no votes."""
+    numbers = [number_in(value) for cell in cells for value in cell.values()]
+    return None not in numbers and any(n is not None and n % 1 for n in numbers)
+
+
 def _with_labels(
     rows: Sequence[LabelledRow], reading: _Reading, notes: list[str]
 ) -> list[LabelledRow]:
@@ -348,14 +439,14 @@ def _with_labels(
     found: list[LabelledRow] = []
     left, empty = LeftOut(), []
     for row, text, value in rows:
-        missing = is_unlabelled(value) or (reading.nan and is_nan_word(value))
-        if missing and reading.empty and value is not None:
+        missing = reading.is_empty(value)
+        if missing and reading.empty and value is not None and not reading.columns:
             empty.append(row.where)
             found.append((row, text, []))
         elif missing:
             left.add(NO_LABEL, row.where)
         else:
-            found.append((row, text, parse_cell(value, reading.separator, reading.texts)))
+            found.append((row, text, reading.opened(row, value)))
     notes += left.sentences(short=True)
     if empty:
         notes.append(
@@ -363,6 +454,54 @@ def _with_labels(
             f"first {short_place(empty[0])}"
         )
     return found
+
+
+def _weight_column(table: Table, weight: Any) -> str:
+    """Check the name of the column of weights."""
+    if not isinstance(weight, str):
+        raise InputTypeError(f"weight is {short_repr(weight)}; give the name of a column")
+    table.check(weight)
+    return weight
+
+
+def _with_weights(
+    rows: Sequence[LabelledRow], table: str, weight: str | None, notes: list[str]
+) -> list[LabelledRow]:
+    """Leave out the rows with a weight of 0, and note them."""
+    if weight is None:
+        return list(rows)
+    left = LeftOut()
+    found = []
+    for labelled in rows:
+        if weight_in(labelled[0], weight):
+            found.append(labelled)
+        else:
+            left.add(NO_WEIGHT, labelled[0].where)
+    if rows and not found:
+        raise InputError(f"{table}: {weight} is 0 in every row; nothing to learn")
+    notes += left.sentences(short=True)
+    return found
+
+
+def _examples_of(
+    table: Table,
+    rows: Sequence[LabelledRow],
+    reading: _Reading,
+    about: tuple[Sequence[str], str, str | None],
+    notes: list[str],
+) -> list[LabelledText]:
+    """Read rows by the names of their texts, labels and weights.
+
+    Weights that are all below 1 are scaled to a mean of 1, which is noted.
+    """
+    columns, label, weight = about
+    _check_rows(table, rows, columns, label)
+    found = [_example(reading, *row, label, weight) for row in rows]
+    scale = scale_of([example.weight for example in found])
+    if scale == 1:
+        return found
+    notes.append(f"all weights are below 1: they are multiplied by {scale:.3g}, to a mean of 1")
+    return [replace(example, weight=example.weight * scale) for example in found]
 
 
 def _check_rows(
@@ -404,9 +543,24 @@ def find_task(values: Sequence[Any]) -> str:
     return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"
 
 
-def _example(task: str, row: Row, text: Text, value: Any, label: str) -> LabelledText:
+def _example(
+    reading: _Reading, row: Row, text: Text, value: Any, label: str, weight: str | None
+) -> LabelledText:
+    shares: Shares = ()
+    if reading.several == "votes":
+        shares = votes_in(value, row)
+    elif reading.several == "shares" and isinstance(value, Mapping):
+        shares = shares_in(value, row, label)
+    labels = (top_class(shares),) if shares else _labels_in(reading.task, row, value, label)
+    shares = shares if len(shares) > 1 else ()  # one class alone is a label like any other
+    own = 1 if weight is None else weight_in(row, weight)
+    return LabelledText(text, labels, row.where, shares=shares, weight=own)
+
+
+def _labels_in(task: str, row: Row, value: Any, label: str) -> tuple[str, ...]:
+    """Read the label of a row, or its labels."""
     if task == "multi_label":
-        return LabelledText(text, labels_in(value, row, label), row.where)
+        return labels_in(value, row, label)
     if task == "regression":
         number = number_in(value)
         if number is None:
@@ -414,11 +568,11 @@ def _example(task: str, row: Row, text: Text, value: Any, label: str) -> Labelle
                 f"{row.where}: {label} is {short_repr(value)}, no number; if it is missing, empty "
                 "the cell; task classification learns classes"
             )
-        return LabelledText(text, (repr(number),), row.where)
+        return (repr(number),)
     if isinstance(value, (list, Mapping)):
         what = "list" if isinstance(value, list) else "dict"
         raise InputError(f"{row.where}: {label} is a {what}; task multi_label learns those")
-    return LabelledText(text, (class_of(value, row.where),), row.where)
+    return (class_of(value, row.where),)
 
 
 def _check(
@@ -428,7 +582,7 @@ def _check(
     different = {example.labels for example in found}
     if task == "regression" and len(different) < 2:
         raise InputError(f"{name}: {label} is {found[0].labels[0]} in every row; nothing to learn")
-    names = {own for labels in different for own in labels}
+    names = {own for example in found for own in example.amounts}
     if task == "multi_label":
         check_vectors([(row, value) for row, _, value in rows], label)
     if task == "multi_label" and not names:
@@ -477,7 +631,7 @@ def _about_labels(found: Sequence[LabelledText], task: str) -> list[str]:
     """Note labels that look like one or like none, and classes that have one row only."""
     if task == "regression":
         return []
-    counts = Counter(name for example in found for name in example.labels)
+    counts = Counter(name for example in found for name in example.amounts)
     notes = []
     for group in group_alike(counts):
         listed = ", ".join(f"{name!r} ({counts[name]:,})" for name in group)
@@ -508,7 +662,7 @@ def _check_sides(
                 "add rows, or give other ones with --valid",
             ),
         )
-    known = {label for example in train for label in example.labels}
+    known = {label for example in train for label in example.amounts}
     if not known or (len(known) < 2 and task != "multi_label"):
         what = "number" if task == "regression" else "class"
         left = f"only the {what} {known.pop()!r}" if known else "no label"
@@ -518,7 +672,7 @@ def _check_sides(
     if task == "regression":
         return
     for example in held_out:
-        for label in example.labels:
+        for label in example.amounts:
             if label not in known:
                 raise InputError(
                     f"{example.where}: label {label[:60]!r} is in no row to learn from; there are "

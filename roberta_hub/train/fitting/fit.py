@@ -62,6 +62,7 @@ def fit(
     seed: int = 1,
     separator: str | None = None,
     header: bool = True,
+    weight: str | None = None,
     progress: bool | None = None,
 ) -> RobertaHubInterface:
     """Train your own classifier on a table of texts and labels, or a tagger on texts with spans.
@@ -75,8 +76,9 @@ def fit(
             columns or spaCy's .spacy; a span is `[start, end, label]` in characters, or a dict.
         text: column of the texts, or two columns for pairs. None: found by its name or its values;
             an error lists the columns if several could be meant.
-        label: column of the labels or spans, or several columns of 0 and 1, one for each label.
-            None: found as the column of the texts is.
+        label: column of the labels or spans, or several columns: of 0 and 1, one for each label; of
+            shares of classes that add up to 1; or of the classes that several raters give. None:
+            found as the column of the texts is.
         valid: share of the rows to hold out, or a table of rows to measure on. None: a tagger holds
             out a tenth of the rows. A classifier does so with 200 rows or more, and is measured by
             cross-validation with fewer. Held-out rows have no influence on the choice of the
@@ -88,7 +90,9 @@ def fit(
         task: "classification", "regression", "multi_label" or "tagging". None: by the labels.
             Numbers are regression, but whole numbers with at most 20 different values are classes.
             A text has several labels if they are a list, a list as pandas writes it into a CSV, or
-            a dict from labels to truth values. Lists of spans are tagging.
+            a dict from labels to truth values. Lists of spans are tagging. A dict, or columns, of
+            fractions that add up to 1 in every row are shares of one class;
+            task="classification" reads dicts, and columns of 0 and 1 that add up to 1, so too.
         epochs: passes over the rows. None: by the number of rows.
         learning_rate: peak of the learning rate, used as it is. None: by the model's width.
         batch_size: rows of an update. None: by the number of rows.
@@ -106,6 +110,9 @@ def fit(
         separator: text between the labels in a cell, such as ",". None: a cell is one label.
         header: whether the first row of a CSV or TSV names the columns; False: their names are 1,
             2, ....
+        weight: column that says how much each row counts, in training and in scores. A row with a
+            weight of 2 counts as two rows, and one with 0 is left out. If all weights are below 1,
+            they are scaled to a mean of 1. None: all rows count the same.
         progress: show a progress bar; None: in a terminal.
 
     Returns:
@@ -146,6 +153,7 @@ def fit(
         seed=options.seed,
         separator=separator,
         header=header,
+        weight=weight,
     )
     ready = prepare(examples, model, directory, options)
     for note in (*examples.notes, *ready.notes):
@@ -157,9 +165,16 @@ def read_labelled(table: Any, **given: Any) -> Examples | TagExamples:
     """Read a table to learn from: texts with spans where it holds them, else texts with labels."""
     asked = (given[name] for name in ("text", "label", "task", "separator"))
     source = find_spans(table, *asked, header=given["header"])
+    weight = given.pop("weight", None)
     if (found := read_tag_examples(table, **given, source=source)) is not None:
+        if weight is not None:
+            raise InputError(
+                f"{found.source} holds spans, and a tagger learns all rows alike",
+                remedy=Remedy("leave out weight=...", "leave out --weight"),
+            )
         return found
-    return read_examples(table, **given, source=source if isinstance(source, Table) else None)
+    kept = source if isinstance(source, Table) else None
+    return read_examples(table, **given, weight=weight, source=kept)
 
 
 def prepare(

@@ -33,10 +33,16 @@ class Judged:
     answered: Label
     probability: float | None
     """Probability of the answer; None for a number and for several labels."""
+    weight: float = 1
+    """How much the row counts in the scores."""
+    shares: dict[str, float] | None = None
+    """Of a row with shares of several classes those, of which `wanted` is the largest."""
 
     @property
     def right(self) -> bool:
-        """Whether the answer is what was wanted; of several labels, all of them."""
+        """Whether the answer is what was wanted; of several labels all, of shares the largest."""
+        if self.shares is not None:
+            return self.shares.get(str(self.answered), 0.0) == max(self.shares.values())
         if isinstance(self.wanted, tuple) and isinstance(self.answered, tuple):
             return set(self.wanted) == set(self.answered)
         return self.wanted == self.answered
@@ -68,7 +74,7 @@ class Fitted(Reported):
     """Rows whose label is likely wrong, the most doubtful first, by out-of-fold predictions."""
 
     @property
-    def confusion(self) -> dict[tuple[str, str], int]:
+    def confusion(self) -> dict[tuple[str, str], float]:
         """Judged rows by (right class, answer); see `Scores.confusion`."""
         return self.scores.confusion
 
@@ -102,12 +108,13 @@ class Fitted(Reported):
     def to_pandas(self) -> Any:
         """Return the judged rows as a data frame of pandas, one a row.
 
-        Its columns are text (of pairs text and text2), wanted, answered, right, probability, where.
+        Its columns are text (of pairs text and text2), wanted, answered, right, probability, where;
+        and weight where rows have some.
 
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        found = []
+        found, weighted = [], any(row.weight != 1 for row in self.rows)
         for row in self.rows:
             parts = (row.text,) if isinstance(row.text, str) else row.text
             texts = {f"text{i + 1 if i else ''}": part for i, part in enumerate(parts)}
@@ -120,6 +127,7 @@ class Fitted(Reported):
                     **right,
                     "probability": row.probability,
                     "where": row.where,
+                    **({"weight": row.weight} if weighted else {}),
                 }
             )
         return pandas_frame(found)
@@ -146,5 +154,6 @@ def judged_rows(
         elif task == "classification":
             wanted, given = row.labels[0], answer.label
             probability = answer.score
-        found.append(Judged(row.text, row.where, wanted, given, probability))
+        shares = dict(row.shares) or None
+        found.append(Judged(row.text, row.where, wanted, given, probability, row.weight, shares))
     return tuple(found)

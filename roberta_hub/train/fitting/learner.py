@@ -52,16 +52,26 @@ class EncodedRows:
 
     ids: list[Tensor]
     targets: Tensor
-    """One-hot classes, 0 or 1 of each label, or numbers with mean 0 and deviation 1. (n, K),
-    float64."""
+    """Shares of the classes (one-hot, mostly), 0 or 1 of each label, or numbers with mean 0 and
+    deviation 1. (n, K), float64."""
+    weights: Tensor
+    """How much each row counts. (n,), float64"""
 
     def examples(self, task: str, rows: Sequence[int]) -> Encoded:
         """Make the training examples of some rows."""
         table = self.targets[list(rows)]
-        values = table.argmax(1) if task == "classification" else table.float()
+        one_hot = task == "classification" and bool((table.amax(1) == 1).all())
+        values = table.argmax(1) if one_hot else table.float()
         values = values[:, 0] if task == "regression" else values
         per = table.size(1) if task == "multi_label" else 1
-        return labelled([self.ids[i] for i in rows], values, per)
+        weights = self.relative_weights(rows)
+        given = None if bool((weights == 1).all()) else weights.float()
+        return labelled([self.ids[i] for i in rows], values, per, given)
+
+    def relative_weights(self, rows: Sequence[int]) -> Tensor:
+        """Divide the weights of some rows by their mean: (len(rows),), float64."""
+        weights = self.weights[list(rows)]
+        return weights / weights.mean()
 
 
 def encode_rows(
@@ -74,15 +84,18 @@ def encode_rows(
     """Encode rows, cut as the configuration says."""
     texts, where = [row.text for row in rows], [row.where for row in rows]
     ids = encode(roberta, texts, where, options_of(config))
+    weights = torch.tensor([row.weight for row in rows], dtype=torch.float64)
     if not names:
         mean, deviation = scale
         numbers = [[(float(row.labels[0]) - mean) / deviation] for row in rows]
-        return EncodedRows(ids, torch.tensor(numbers, dtype=torch.float64).view(-1, 1))
+        return EncodedRows(ids, torch.tensor(numbers, dtype=torch.float64).view(-1, 1), weights)
     place = {name: k for k, name in enumerate(names)}
     targets = torch.zeros(len(rows), len(names), dtype=torch.float64)
     for i, row in enumerate(rows):
         targets[i, [place[name] for name in row.labels]] = 1.0
-    return EncodedRows(ids, targets)
+        for name, share in row.shares:
+            targets[i, place[name]] = share
+    return EncodedRows(ids, targets, weights)
 
 
 class Learner:
@@ -139,8 +152,11 @@ class Learner:
                 dense.bias.copy_(inner.bias)
             else:
                 vectors = self.vectors(self.encoded.examples(self.task, rows))
-                middle = vectors.mean(0)
-                spread, size = ((vectors - m).square().mean().sqrt() for m in (middle, 0.0))
+                weights = self.encoded.relative_weights(rows)[:, None].to(vectors)
+                middle = (weights * vectors).mean(0)
+                spread, size = (
+                    (weights * (vectors - m).square()).mean().sqrt() for m in (middle, 0.0)
+                )
                 # Vectors that hardly differ are not blown up: the body would learn too fast.
                 gain = float(torch.minimum(NEW_HEAD_SCALE / spread, 5 / size))
                 dense.weight.copy_(torch.eye(len(middle)) * gain)

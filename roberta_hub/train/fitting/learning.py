@@ -170,7 +170,8 @@ class _Table:
         self.untrained: MethodAnswers | None = None
         """What the model says of rows before it learns: `METHOD_COSINE` or `METHOD_ZERO_SHOT`."""
         if options.balance:
-            self.learner.shares = encoded.targets[self.train].mean(0) + 1e-9
+            weights = encoded.relative_weights(self.train)[:, None]
+            self.learner.shares = (weights * encoded.targets[self.train]).mean(0) + 1e-9
 
     # ---- the head ----
 
@@ -386,11 +387,10 @@ class _Table:
     def _learnt(
         self, found: list[MethodAnswers], best: MethodAnswers, left_out: list[Tried]
     ) -> Learnt:
-        targets = self.learner.encoded.targets[best.rows]
-        divisor = best.temperature
-        least = None
+        encoded, divisor, least = self.learner.encoded, best.temperature, None
         if self.kind == "multi_label":
-            least = choose_thresholds(best.logits.sigmoid(), targets)
+            own = encoded.targets[best.rows], encoded.weights[best.rows]
+            least = choose_thresholds(best.logits.sigmoid(), *own)
         kept = best.way.name == METHOD_AS_IS
         if kept:
             least = self.roberta.thresholds.get(self.config.task.head)
@@ -506,21 +506,23 @@ class _Table:
             draw = random.Random(self.options.seed)
             sample = sorted(draw.sample(self.train, min(HEAD_SAMPLE_ROWS, len(self.train))))
             learner.reset_head(sample, self.inner)
-            examples = learner.encoded.examples(self.task, sample)
-            features = learner.features(examples)
-            scale = float(features.norm(dim=1).mean().clamp(min=1e-9))
-            targets = learner.encoded.targets[sample]
-            learner.set_head(solve(features / scale, targets, self.kind, START_STRENGTH), scale)
+            encoded = learner.encoded
+            features = learner.features(encoded.examples(self.task, sample))
+            relative = encoded.relative_weights(sample)
+            scale = float((relative * features.norm(dim=1)).mean().clamp(min=1e-9))
+            known = features / scale, encoded.targets[sample], self.kind, START_STRENGTH
+            learner.set_head(solve(*known, weights=encoded.weights[sample]), scale)
         learner.train(self.train)
         judged = self._judged()
         logits = learner.logits(judged, range(len(self.examples.valid)))
         halves = rows_of_folds([list(range(len(logits)))])
-        even = cross_calibrated(logits, judged.targets, self.kind, halves)
-        divisor = fit_temperature(logits, judged.targets, self.kind)
+        weights = judged.weights
+        even = cross_calibrated(logits, judged.targets, self.kind, halves, weights=weights)
+        divisor = fit_temperature(logits, judged.targets, self.kind, weights=weights)
         least = None
         if self.kind == "multi_label":
-            least = choose_thresholds((logits / divisor).sigmoid(), judged.targets)
-        answers = self._by_parts(even, judged.targets, halves)
+            least = choose_thresholds((logits / divisor).sigmoid(), judged.targets, weights)
+        answers = self._by_parts(even, judged.targets, weights, halves)
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         choice = Choice(
@@ -554,11 +556,12 @@ class _Table:
         if answers.way.name == METHOD_AS_IS:
             least = self.roberta.thresholds.get(self.config.task.head)
             return self._predictions(answers.logits, least, kept=True)
-        targets = self.learner.encoded.targets[answers.rows]
-        return self._by_parts(answers.logits, targets, rows_of_folds(answers.folds))
+        encoded, rows = self.learner.encoded, answers.rows
+        parts = rows_of_folds(answers.folds)
+        return self._by_parts(answers.logits, encoded.targets[rows], encoded.weights[rows], parts)
 
     def _by_parts(
-        self, logits: Tensor, targets: Tensor, parts: list[list[int]]
+        self, logits: Tensor, targets: Tensor, weights: Tensor, parts: list[list[int]]
     ) -> list[Prediction]:
         """Make answers of calibrated logits; thresholds of each part are those of the others."""
         if self.kind != "multi_label":
@@ -567,7 +570,8 @@ class _Table:
         for part in parts:
             others = torch.ones(len(logits), dtype=torch.bool)
             others[part] = False
-            least = choose_thresholds(logits[others].sigmoid(), targets[others])
+            own = targets[others], weights[others]
+            least = choose_thresholds(logits[others].sigmoid(), *own)
             found |= dict(zip(part, self._predictions(logits[part], least), strict=True))
         return [found[i] for i in range(len(found))]
 
@@ -648,10 +652,12 @@ def _knows_pairs(roberta: RobertaHubInterface) -> nn.Linear | None:
 
 
 def _scale(rows: Sequence[LabelledText]) -> tuple[float, float]:
-    """Compute the mean and the deviation of a regression's numbers."""
-    values = [float(row.labels[0]) for row in rows]
-    mean = sum(values) / len(values)
-    deviation = (sum((v - mean) * (v - mean) for v in values) / len(values)) ** 0.5
+    """Compute the weighted mean and deviation of a regression's numbers."""
+    values, total = [float(row.labels[0]) for row in rows], sum(row.weight for row in rows)
+    weights = [row.weight for row in rows]
+    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / total
+    squares = sum(w * (v - mean) * (v - mean) for w, v in zip(weights, values, strict=True))
+    deviation = (squares / total) ** 0.5
     if not max(deviation, abs(mean)) < MAX_NUMBER:
         raise InputError("the numbers of the labels are too far apart; take their logarithms")
     if deviation < max(1 / MAX_NUMBER, MIN_RELATIVE_SPREAD * abs(mean)):

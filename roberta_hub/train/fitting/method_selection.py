@@ -106,18 +106,22 @@ class MethodSelector:
         learner = self.learner
         fitting.info("%s: reads %s rows", METHOD_HEAD, f"{len(learner.encoded.ids):,}")
         features = learner.features(learner.all())
-        scale = float(features[self.rows].norm(dim=1).mean().clamp(min=1e-9))
-        features, targets = features / scale, learner.encoded.targets
+        targets, weights = learner.encoded.targets, learner.encoded.weights
+        relative = learner.encoded.relative_weights(self.rows)
+        scale = float((relative * features[self.rows].norm(dim=1)).mean().clamp(min=1e-9))
+        features = features / scale
         place = {row: i for i, row in enumerate(self.rows)}
         parts = [[place[row] for row in fold] for fold in self.folds]
-        found = regression(features[self.rows], targets[self.rows], learner.kind, parts, words)
+        own = features[self.rows], targets[self.rows], learner.kind, parts, words
+        found = regression(*own, weights[self.rows])
         prior = None if words is None else found.settings.trust * words
 
         def learn(rows: Sequence[int]) -> None:
             learner.restore()
             own = list(rows)
             strength = found.settings.strength
-            layer = solve(features[own], targets[own], learner.kind, strength, prior)
+            known = features[own], targets[own], learner.kind, strength, prior
+            layer = solve(*known, weights=weights[own])
             learner.set_head(layer, scale)
 
         way = Method(METHOD_HEAD, learn, lambda rows: learner.work_of(rows) / 3)
@@ -158,10 +162,11 @@ class MethodSelector:
         return MethodAnswers(way, self.folds, logits, 1.0)
 
     def _answered(self, way: Method, folds: list[list[int]], logits: Tensor) -> MethodAnswers:
-        targets = self.learner.encoded.targets[[i for fold in folds for i in fold]]
+        rows = [i for fold in folds for i in fold]
+        targets, weights = self.learner.encoded.targets[rows], self.learner.encoded.weights[rows]
         kind = self.learner.kind
-        even = cross_calibrated(logits, targets, kind, rows_of_folds(folds), way.usual)
-        temperature = fit_temperature(logits, targets, kind, way.usual)
+        even = cross_calibrated(logits, targets, kind, rows_of_folds(folds), way.usual, weights)
+        temperature = fit_temperature(logits, targets, kind, way.usual, weights)
         answers = MethodAnswers(way, folds, even, temperature)
         score = measure_of(answers, answers.rows, self.learner)
         fitting.info("%s: %s %.3f", way.name, METHOD_MEASURES[self.learner.task], score)
@@ -243,7 +248,8 @@ def measure_of(
     if learner.kind == "regression":
         place = {row: i for i, row in enumerate(answers.rows)}
         numbers = answers.logits[[place[row] for row in rows], 0].tolist()
-        return spearman(learner.encoded.targets[list(rows), 0].tolist(), numbers) or 0.0
+        wanted = learner.encoded.targets[list(rows), 0].tolist()
+        return spearman(wanted, numbers, learner.encoded.weights[list(rows)].tolist()) or 0.0
     return float(_share(_sums(answers, rows, learner, weighted=weighted).sum(0)))
 
 
@@ -282,16 +288,16 @@ def _sums(
     """Compute what each row adds to the measure's numerator and denominator: (m, 2)."""
     place = {row: i for i, row in enumerate(answers.rows)}
     logits = answers.logits[[place[row] for row in rows]]
-    targets = learner.encoded.targets[list(rows)]
+    targets, weights = learner.encoded.targets[list(rows)], learner.encoded.weights[list(rows)]
     if learner.kind == "single_label":
-        weights = torch.ones(len(rows), dtype=torch.float64)
+        counted = targets  # a row with shares counts as parts of rows
         if learner.shares is not None:  # every class counts as much
-            weights = 1 / (targets @ learner.shares) if weighted else weights
+            counted = targets / learner.shares if weighted else targets
             if answers.way.name not in (METHOD_AS_IS, METHOD_ZERO_SHOT):  # whose weights stay
                 logits = logits - learner.shares.log()
-        right = logits.argmax(1).eq(targets.argmax(1)).double()
-        return torch.stack([weights * right, weights], 1)
-    given = (
-        logits.sigmoid() >= torch.tensor(choose_thresholds(logits.sigmoid(), targets))
-    ).double()
-    return torch.stack([2 * (given * targets).sum(1), given.sum(1) + targets.sum(1)], 1)
+        right = counted.gather(1, logits.argmax(1, keepdim=True))[:, 0]
+        return weights[:, None] * torch.stack([right, counted.sum(1)], 1)
+    least = torch.tensor(choose_thresholds(logits.sigmoid(), targets, weights))
+    given = (logits.sigmoid() >= least).double()
+    sums = torch.stack([2 * (given * targets).sum(1), given.sum(1) + targets.sum(1)], 1)
+    return weights[:, None] * sums

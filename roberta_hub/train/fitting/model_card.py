@@ -135,6 +135,8 @@ def fit_command(examples: Examples, config: Config, options: LearningOptions, ou
     given: dict[str, Any] = {"label": labels[0] if len(labels) == 1 else list(labels)}
     if examples.separator is not None:
         given["separator"] = examples.separator
+    if examples.weight is not None:
+        given["weight"] = examples.weight
     given |= {
         "model": config.model,
         "output": str(output),

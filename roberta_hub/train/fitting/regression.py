@@ -79,10 +79,12 @@ def solve(
     strength: float,
     prior: Tensor | None = None,
     start: Linear | None = None,
+    weights: Tensor | None = None,
 ) -> Linear:
     """Find the layer that fits the rows and stays near its prior.
 
-    It minimizes |W - prior|^2 / 2 + strength * sum of the rows' losses; the bias is free.
+    It minimizes |W - prior|^2 / 2 + strength * sum of the rows' losses; the bias is free. A row
+    with a weight of 2 counts as two rows do.
 
     Args:
         features: (n, D), float64.
@@ -91,6 +93,7 @@ def solve(
         strength: how much the rows count.
         prior: weights before anything is learnt; None: zeros. Shape: (K, D)
         start: a layer to start the search at.
+        weights: how much each row counts; None: all count as one row. Shape: (n,)
 
     Example:
         >>> features = torch.tensor([[-1.0], [1.0]]).double()
@@ -99,8 +102,9 @@ def solve(
         [0, 1]
     """
     prior = features.new_zeros(targets.size(1), features.size(1)) if prior is None else prior
+    counted = features.new_ones(len(features)) if weights is None else weights
     if kind == "regression":
-        return _ridge(features, targets, strength, prior)
+        return _ridge(features, targets, strength, prior, counted)
     weight = (prior if start is None else start.weight).clone().requires_grad_()
     bias = (targets.new_zeros(targets.size(1)) if start is None else start.bias).clone()
     bias.requires_grad_()
@@ -114,7 +118,7 @@ def solve(
 
     def closure() -> Tensor:
         search.zero_grad()
-        fit = losses(features @ weight.t() + bias, targets, kind).sum()
+        fit = (losses(features @ weight.t() + bias, targets, kind) * counted).sum()
         total = fit + (weight - prior).square().sum() / (2 * strength)
         total.backward()  # type: ignore[no-untyped-call]
         return total
@@ -124,13 +128,17 @@ def solve(
     return Linear(weight.detach(), bias.detach())
 
 
-def _ridge(features: Tensor, targets: Tensor, strength: float, prior: Tensor) -> Linear:
+def _ridge(
+    features: Tensor, targets: Tensor, strength: float, prior: Tensor, weights: Tensor
+) -> Linear:
     """Solve for numbers: squared errors have their least in closed form."""
-    middle, level = features.mean(0), targets.mean(0)
+    each = (weights / weights.mean())[:, None]
+    middle, level = (each * features).mean(0), (each * targets).mean(0)
     centred = features - middle
-    left = centred.t() @ centred
+    counted = (weights[:, None] * centred).t()
+    left = counted @ centred
     left.diagonal().add_(1 / (2 * strength))
-    right = centred.t() @ (targets - level - centred @ prior.t())
+    right = counted @ (targets - level - centred @ prior.t())
     weight = prior + torch.linalg.solve(left, right).t()
     return Linear(weight, level - weight @ middle)
 
@@ -141,6 +149,7 @@ def regression(
     kind: HeadKind,
     folds: Sequence[Sequence[int]],
     words: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Regression:
     """Choose the strength, and the trust in the labels' own words, by cross-validation.
 
@@ -151,6 +160,7 @@ def regression(
         folds: rows that are left out together; at least 2.
         words: directions that the labels' own words suggest; None: they suggest nothing. Shape:
             (K, D)
+        weights: how much each row counts; see `solve`. Shape: (n,)
 
     Example:
         >>> features = torch.tensor([[-1.0], [-0.9], [0.9], [1.0]]).double()
@@ -159,11 +169,12 @@ def regression(
         >>> found.unseen.argmax(1).tolist()
         [0, 0, 1, 1]
     """
-    search = _Search(features, targets, kind, folds, words)
+    weights = features.new_ones(len(features)) if weights is None else weights
+    search = _Search(features, targets, kind, folds, words, weights)
     trusts = LABEL_WORD_TRUSTS if words is not None else LABEL_WORD_TRUSTS[:1]
     trust = min(trusts, key=lambda trust: search.loss(RegressionSettings(FIRST_STRENGTH, trust)))
     best = min((RegressionSettings(s, trust) for s in ROW_STRENGTHS), key=search.loss)
-    layer = solve(features, targets, kind, best.strength, search.prior(best))
+    layer = solve(features, targets, kind, best.strength, search.prior(best), weights=weights)
     return Regression(layer, best, search.unseen[best])
 
 
@@ -177,9 +188,10 @@ class _Search:
         kind: HeadKind,
         folds: Sequence[Sequence[int]],
         words: Tensor | None,
+        weights: Tensor,
     ) -> None:
         self.features, self.targets, self.kind = features, targets, kind
-        self.words = words
+        self.words, self.weights = words, weights
         self.parts = [torch.tensor(sorted(fold)) for fold in folds]
         self.layers: list[Linear | None] = [None] * len(folds)  # where the next search starts
         self.unseen: dict[RegressionSettings, Tensor] = {}
@@ -191,7 +203,8 @@ class _Search:
         """Compute the mean loss on rows outside the training."""
         if settings not in self.unseen:
             self.unseen[settings] = self._answers(settings)
-        return float(losses(self.unseen[settings], self.targets, self.kind).mean())
+        each = losses(self.unseen[settings], self.targets, self.kind)
+        return float((each * self.weights).mean() / self.weights.mean())
 
     def _answers(self, settings: RegressionSettings) -> Tensor:
         found = torch.zeros_like(self.targets)
@@ -205,6 +218,7 @@ class _Search:
                 settings.strength,
                 self.prior(settings),
                 self.layers[k],
+                self.weights[kept],
             )
             found[part] = layer(self.features[part])
         return found

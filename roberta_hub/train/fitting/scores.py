@@ -10,6 +10,7 @@ from typing import Literal
 from roberta_hub.errors import Remedy, sentence
 from roberta_hub.keywords import names_others
 from roberta_hub.measures.calibration import Bin
+from roberta_hub.measures.counts import count_text
 from roberta_hub.measures.intervals import Interval
 from roberta_hub.rows.formats import row_count
 from roberta_hub.show.column_chart import ChartColumn, ColumnChart
@@ -60,14 +61,23 @@ class Mistake:
 class Recall:
     """How many of a class's rows are found."""
 
-    found: int
-    count: int
-    """Judged rows of the class."""
+    found: float
+    count: float
+    """Judged rows of the class; where rows have weights or shares, the sum of those."""
 
     @property
     def share(self) -> float:
         """The recall: 0 to 1."""
         return self.found / self.count
+
+    def said(self) -> str:
+        """Write how many are found of how many.
+
+        Example:
+            >>> Recall(1, 4).said()
+            '1 of 4'
+        """
+        return f"{count_text(self.found)} of {count_text(self.count)}"
 
 
 @names_others
@@ -96,9 +106,9 @@ class Scores:
     """Recall of each class, lowest first, if the largest has three times the smallest's rows."""
     remedy: Remedy | None
     """What helps where a rare class is seldom found."""
-    confusion: dict[tuple[str, str], int]
+    confusion: dict[tuple[str, str], float]
     """Rows by (right class, answer); empty of a regression. Of several labels, and of spans, by
-    (label, "right", "missed" or "wrong")."""
+    (label, "right", "missed" or "wrong"). Where rows have weights or shares, sums of those."""
     bins: tuple[Bin, ...]
     """How often answers of about one probability are right; of several labels, how often a label of
     about one probability is there; empty of a regression."""
@@ -107,6 +117,9 @@ class Scores:
     optimism: float = 0.0
     """What the best of several ways gains by luck; the first number and its interval are without
     it."""
+    counted: tuple[str, ...] = ()
+    """How rows count where they have weights or shares of classes; empty where each counts as one
+    row of one class."""
 
     def summary(self) -> str:
         """Write all of it for a terminal of 80 columns, with what to say in Python."""
@@ -161,7 +174,7 @@ class Scores:
     def details(self) -> str:
         """Write the other numbers, and what the first is corrected for."""
         ((first, value), *more) = self.numbers.items()
-        lines = [f"{name} {number:.3g}" for name, number in more]
+        lines = [*(f"{name} {number:.3g}" for name, number in more), *self.counted]
         if self.optimism:
             measured, points = f"{value - self.optimism:.3g}", f"{self.optimism:.3g}"
             if self.task != "regression":
@@ -185,7 +198,7 @@ def rows_with_texts(title: str, rows: Sequence[tuple[str, str, Text]]) -> Sectio
 def _reliability(scores: Scores) -> ColumnChart:
     """Draw how often answers of about one probability are right (Guo et al. 2017, figure 1)."""
     columns = [
-        ChartColumn(f"{one.low:.1f}–{one.high:.1f}", one.right, one.score, f"{one.count:,}")
+        ChartColumn(f"{one.low:.1f}–{one.high:.1f}", one.right, one.score, count_text(one.count))
         for one in scores.bins
     ]
     return ColumnChart(columns, _SEVERAL if scores.task == "multi_label" else _CLASSES)
@@ -195,7 +208,7 @@ def _recalls(recalls: dict[str, Recall]) -> list[str]:
     """Write a line for each class, the lowest recall first."""
     lines = ["found of each class (recall):"]
     for name, recall in list(recalls.items())[:RECALLS_SHOWN]:
-        lines.append(f"  {recall.share:5.2f}  {name[:40]} ({recall.found} of {recall.count})")
+        lines.append(f"  {recall.share:5.2f}  {name[:40]} ({recall.said()})")
     if len(recalls) > RECALLS_SHOWN:
         lines.append(f"  and {len(recalls) - RECALLS_SHOWN} more classes, found more often")
     return lines

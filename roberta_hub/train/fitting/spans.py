@@ -48,6 +48,11 @@ class Annotated:
         """Labels of its spans, each once and sorted."""
         return tuple(sorted({label for _, _, label in self.spans}))
 
+    @property
+    def amounts(self) -> dict[str, float]:
+        """What the row counts of each label: all rows count the same."""
+        return dict.fromkeys(self.labels, 1)
+
 
 def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
     """Keep the rows whose text and spans can be used; a row without spans is one of none.

@@ -26,6 +26,10 @@ class Labelled(Protocol):
         """The labels, or one number."""
 
     @property
+    def amounts(self) -> Mapping[str, float]:
+        """What the row counts of each label; more than `labels` where it has shares of classes."""
+
+    @property
     def where(self) -> str:
         """File and line, for messages."""
 
@@ -86,10 +90,10 @@ def split(
         own_class = found[group[0]].labels if task == "classification" else ()
         classes.setdefault(own_class, []).append(group)
     draw, held_out = random.Random(seed), set()
-    left = Counter(name for example in found for name in example.labels)
+    left = Counter(name for example in found for name in example.amounts)
 
     def names(group: Sequence[int]) -> Counter[str]:
-        return Counter(name for i in group for name in found[i].labels)
+        return Counter(name for i in group for name in found[i].amounts)
 
     def spare(group: Sequence[int]) -> bool:
         """Tell whether every label of these rows is in others too that are learnt."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Place
 from roberta_hub.rows.frames import list_of
-from roberta_hub.rows.labels import label_of
-from roberta_hub.rows.values import is_blank, is_missing
+from roberta_hub.rows.labels import label_of, scale_of
+from roberta_hub.rows.values import is_blank, is_missing, number_in, to_python
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +74,34 @@ def read_target(y: Any, count: int) -> Target:
     labels = [[label_of(one, f"y[{i}]") for one in row] for i, row in enumerate(lists)]
     names = sorted({name for row in labels for name in row})
     return Target(labels, names, np.array(names), True)
+
+
+def read_weights(sample_weight: Any, count: int) -> list[float] | None:
+    """Read how much each text counts; None: all count the same. They are scaled as `fit` does.
+
+    Example:
+        >>> read_weights([0, 2, 0.5], 3), read_weights([0.25, 0.25], 2), read_weights(3.0, 2)
+        ([0.0, 2.0, 0.5], [1.0, 1.0], None)
+    """
+    if sample_weight is None or number_in(to_python(sample_weight)) is not None:
+        return None  # one number for all texts, which scikit-learn allows
+    shape = getattr(sample_weight, "shape", ())
+    if len(shape) > 1:
+        raise InputError(f"sample_weight has shape {tuple(shape)}; give one number for each text")
+    values = [to_python(value) for value in list_of(sample_weight, "sample_weight")]
+    if len(values) != count:
+        raise InputError(f"X has {count:,} texts and sample_weight {len(values):,} numbers")
+    found = []
+    for i, value in enumerate(values):
+        number = number_in(int(value) if isinstance(value, bool) else value)
+        if number is None or number < 0:
+            said = f"is {short_repr(value)}; a weight is a finite number, 0 or more"
+            raise InputError(said, place=Place("sample_weight", i))
+        found.append(number)
+    if not any(found):
+        raise InputError("sample_weight is 0 for every text; nothing to learn")
+    scale = scale_of(found)
+    return [scale * weight for weight in found]
 
 
 def _of_classes(values: Sequence[Any], dtype: Any) -> Target:

@@ -39,11 +39,19 @@ class Encoded:
         return Batch(pack_sequences(flat, padding_idx=padding_idx), targets, count)
 
 
-def labelled(ids: Sequence[Tensor], labels: Tensor, per: int = 1) -> Encoded:
-    """Make examples of sequences with a row of labels each, which counts as `per` targets."""
+def labelled(
+    ids: Sequence[Tensor], labels: Tensor, per: int = 1, weights: Tensor | None = None
+) -> Encoded:
+    """Make examples of sequences with a row of labels each, which counts as `per` targets.
+
+    Losses are multiplied by `weights`, (n,), of a mean of 1.
+    """
 
     def targets(indices: Sequence[int]) -> tuple[Targets, int]:
-        return {"labels": labels[list(indices)]}, per * len(indices)
+        found = {"labels": labels[list(indices)]}
+        if weights is not None:
+            found["weights"] = weights[list(indices)]
+        return found, per * len(indices)
 
     return Encoded([(own,) for own in ids], targets)
 

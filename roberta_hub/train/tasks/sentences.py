@@ -64,18 +64,29 @@ class SentenceObjective:
         return head_logits(roberta, batch, self.head)
 
     def loss(self, logits: Tensor, batch: Batch) -> Loss:
-        """Sum the loss over texts, or over texts and labels, in float32.
+        """Sum the loss over texts, or over texts and labels, in float32; each text has its weight.
 
         This is fairseq's `sentence_prediction`.
         """
         logits, labels = logits.float(), batch.targets["labels"]
+        weights = batch.targets.get("weights")
         if self.kind == "regression":
-            return Loss(F.mse_loss(logits[:, 0], labels, reduction="sum"))
+            return Loss(_summed(F.mse_loss, logits[:, 0], labels, weights))
         if self.kind == "multi_label":
-            return Loss(F.binary_cross_entropy_with_logits(logits, labels, reduction="sum"))
-        total = F.cross_entropy(logits, labels, reduction="sum")
+            return Loss(_summed(F.binary_cross_entropy_with_logits, logits, labels, weights))
+        total = _summed(F.cross_entropy, logits, labels, weights)
         likeliest = labels.argmax(-1) if labels.is_floating_point() else labels
         return Loss(total, {"correct": logits.detach().argmax(-1).eq(likeliest).sum()})
+
+
+def _summed(
+    loss: Callable[..., Tensor], logits: Tensor, labels: Tensor, weights: Tensor | None
+) -> Tensor:
+    """Sum a loss over all that is in a batch, each text by its weight."""
+    if weights is None:
+        return loss(logits, labels, reduction="sum")
+    each = loss(logits, labels, reduction="none")
+    return (each.view(len(weights), -1) * weights.unsqueeze(1)).sum()
 
 
 Texts: TypeAlias = ExampleSet[Labelled]

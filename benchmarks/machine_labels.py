@@ -1,0 +1,181 @@
+"""Labels of another model beside those of people: what both teach, and which wrong ones are found.
+
+    python benchmarks/machine_labels.py            # some minutes of one core; resumes
+    python benchmarks/machine_labels.py --seeds 1  # whether it works; writes no result
+
+`zero_shot` of roberta.tiny labels `MACHINE` rows by the names of the classes, people (the set)
+label `PEOPLE` others. `fit` learns either alone, both alike, and both with a weight of `WEIGHT` for
+the machine's rows. Then its doubtful rows are looked at: of the machine's wrong labels, how many
+stand in the longest beginning of the list of which half are wrong. The sets are two that `fit.py`
+reports; the weight was not chosen on them. Writes `benchmarks/results/machine_labels.{md,json}`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from lib.fit_sets import REPORTED  # noqa: E402
+from lib.report import about, write  # noqa: E402
+
+import roberta_hub  # noqa: E402
+from roberta_hub.train.fitting.doubtful import doubts  # noqa: E402
+
+SETS = ("sst2", "banking10")
+PEOPLE, MACHINE, TEST = 50, 250, 400
+WEIGHT = 0.2
+"""Of a row that a machine labelled, where a person's has 1."""
+MINUTES = 0.5
+"""`minutes=` of each fit."""
+WAYS = ("people", "machine", "both alike", "both, weighted")
+Rows = list[dict[str, Any]]
+
+
+def drawn(name: str, seed: int) -> tuple[Rows, Rows, Rows]:
+    """Draw rows of people, rows of the machine with the right labels beside its own, and tests."""
+    learn, test = REPORTED[name].rows(10**6, seed)
+    held = {text for text, _ in test}
+    unique = {str(text): str(label) for text, label in learn if text not in held}
+    rows = [{"text": text, "label": label, "weight": 1.0} for text, label in unique.items()]
+    random.Random(f"{name} {seed}").shuffle(rows)
+    test = random.Random(name).sample(test, min(TEST, len(test)))
+    judged = [{"text": text, "label": label} for text, label in test]
+    people, machine = rows[:PEOPLE], rows[PEOPLE : PEOPLE + MACHINE]
+    names = sorted({row["label"] for row in rows})
+    tiny = roberta_hub.load_model("roberta.tiny").eval()
+    words = [label.replace("_", " ") for label in names]
+    texts = [row["text"] for row in machine]
+    found = tiny.zero_shot(texts, words, truncate=True, progress=False)
+    given = [names[words.index(answer.label)] for answer in found]
+    machine = [
+        {**row, "label": own, "right": row["label"], "weight": WEIGHT}
+        for row, own in zip(machine, given, strict=True)
+    ]
+    return people, machine, judged
+
+
+def found_of(order: Sequence[bool], wrong: int) -> float:
+    """Share of the wrong labels in the longest beginning of a list of which half are wrong."""
+    right = [sum(order[: k + 1]) for k in range(len(order))]
+    return max([n for k, n in enumerate(right) if 2 * n >= k + 1], default=0) / max(wrong, 1)
+
+
+def accuracy(model: Any, rows: Rows) -> float:
+    answers = model.classify([row["text"] for row in rows], truncate=True, progress=False)
+    return 100 * mean(a.label == row["label"] for a, row in zip(answers, rows, strict=True))
+
+
+def by_people(model: Any, machine: Rows) -> list[int]:
+    """Order the machine's rows by how doubtful its labels are to a model of people's rows."""
+    answers = model.classify([row["text"] for row in machine], truncate=True, progress=False)
+    names = sorted(answers[0].scores)
+    known = [i for i, row in enumerate(machine) if row["label"] in names]
+    table = torch.tensor([[answers[i].scores[name] for name in names] for i in known])
+    given = torch.tensor([names.index(machine[i]["label"]) for i in known])
+    return [known[i] for i in doubts(table, given).argsort(descending=True, stable=True).tolist()]
+
+
+def measured(name: str, seed: int) -> dict[str, float]:
+    """Learn a set in each way, and look at what is doubted."""
+    people, machine, judged = drawn(name, seed)
+    tables = {
+        "people": people,
+        "machine": [{**row, "weight": 1.0} for row in machine],
+        "both alike": [{**row, "weight": 1.0} for row in (*people, *machine)],
+        "both, weighted": [*people, *machine],
+    }
+    found: dict[str, float] = {}
+    models: dict[str, Any] = {}
+    for way, rows in tables.items():
+        table = [{key: row[key] for key in ("text", "label", "weight")} for row in rows]
+        models[way] = roberta_hub.fit(
+            table, weight="weight", minutes=MINUTES, seed=seed, progress=False
+        )
+        found[way] = accuracy(models[way], judged)
+    wrong = {row["text"]: row["label"] != row["right"] for row in machine}
+    count = sum(wrong.values())
+    found["wrong"] = 100 * count / len(machine)
+    for way in ("machine", "both, weighted"):
+        listed = [wrong[one.text] for one in models[way].fitted.doubtful if one.text in wrong]
+        found[f"{way}: listed"] = len(listed)
+        found[f"{way}: found"] = 100 * found_of(listed, count)
+    order = [wrong[machine[i]["text"]] for i in by_people(models["people"], machine)]
+    found["by people: found"] = 100 * found_of(order, count)
+    return found
+
+
+def page(results: dict[str, list[dict[str, float]]]) -> str:
+    """Write both tables."""
+    seeds = len(next(iter(results.values())))
+    lines = [
+        "# Labels of another model",
+        "",
+        f"`zero_shot` of roberta.tiny labelled {MACHINE} rows by the names of the classes, and "
+        f"{PEOPLE} other rows have the set's labels, as people would write them. `fit` learnt them "
+        f"with `minutes={MINUTES:g}` on one thread. Accuracy on {TEST} test rows in per cent, mean "
+        f"of {seeds} seeds (lowest to highest); *weighted*: a machine's row counts {WEIGHT:g} of a "
+        "person's (`weight=`).",
+        "",
+        "| set | wrong labels of the machine | " + " | ".join(WAYS) + " |",
+        "|---|--:|" + "--:|" * len(WAYS),
+    ]
+    for name, found in results.items():
+        cells = [f"{mean(one['wrong'] for one in found):.1f}"]
+        for way in WAYS:
+            own = [one[way] for one in found]
+            cells.append(f"{mean(own):.1f} ({min(own):.1f} to {max(own):.1f})")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "Of the machine's wrong labels, in per cent, those in the longest beginning of the list "
+        "of which half are wrong: of `fitted.doubtful` of the fit on the machine's rows, of that "
+        "on both, weighted; and of all the machine's rows ordered by `doubts` of the model that "
+        "learnt people's rows alone.",
+        "",
+        "| set | `doubtful`, machine | `doubtful`, both, weighted | rows listed there | by the "
+        "model of people's rows |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    keys = ("machine: found", "both, weighted: found", "both, weighted: listed", "by people: found")
+    for name, found in results.items():
+        cells = [f"{mean(one[key] for one in found):.0f}" for key in keys]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    seeds = range(1, parser.parse_args().seeds + 1)
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    kept = ROOT / "runs/machine_labels.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    known: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
+    for name in SETS:
+        for seed in seeds:
+            if (key := f"{name} {seed}") not in known:
+                known[key] = measured(name, seed)
+                kept.write_text(json.dumps(known))
+                print(key, known[key], flush=True)
+    results = {name: [known[f"{name} {seed}"] for seed in seeds] for name in SETS}
+    text = page(results)
+    print(text)
+    if len(seeds) > 1:
+        write("machine_labels", text, {"results": results, "about": about("torch")})
+
+
+if __name__ == "__main__":
+    main()
