@@ -185,8 +185,8 @@ class RobertaHubInterface(nn.Module):
         default_head: the head that a verb uses by default, where several would do: the one that the
             model was trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
-        kinds: what each classification head learnt, where known: "single_label", "multi_label" or
-            "regression". `classify` follows it.
+        kinds: what each classification head was trained for, where known: "single_label",
+            "multi_label" or "regression". `classify` follows it.
         thresholds: for each label of a head the lowest probability that gives it, as a tuple in the
             order of `head_labels`. Heads of kind "multi_label" may have them; the default is 0.5.
             They are checked when they are used.
@@ -199,7 +199,7 @@ class RobertaHubInterface(nn.Module):
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
         fitted: what `fit` chose and measured, a `Fitted`; None for models that it did not make.
-        learnt: digests of the texts that `fit` has taught the model. `save` keeps them, so that a
+        learnt: digests of the texts that `fit` trained the model on. `save` keeps them, so that a
             later `fit`, `evaluate` or `compare` names the rows that the model knows.
     """
 
@@ -245,9 +245,9 @@ class RobertaHubInterface(nn.Module):
             source: where the weights came from, for `print`.
             family: `model_type` of the class that `save(..., "huggingface")` makes of it.
             sentence: how `embed` makes one vector of a text; None: the model does not say it.
-            head_settings: what heads learnt, the thresholds of their labels, and how texts are cut
-                for token heads, which `kinds`, `thresholds` and `word_rules` then hold. What a head
-                pools is the model's own.
+            head_settings: what heads were trained for, the thresholds of their labels, and how
+                texts are cut for token heads, which `kinds`, `thresholds` and `word_rules` then
+                hold. What a head pools is the model's own.
             zero_shot_settings: by which way `zero_shot` labels; None: the model does not say it.
             own_head: the earlier name of `default_head`; deprecated.
 
@@ -1467,7 +1467,7 @@ class RobertaHubInterface(nn.Module):
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Compute log-probabilities of a head's classes, with gradients and in the current mode.
 
-        As in fairseq, they are a log-softmax over the classes. If `kinds` says that the head learnt
+        As in fairseq, they are a log-softmax over the classes. If the head's kind in `kinds` is
         "multi_label", each label has an independent probability.
 
         In train mode, dropout makes the answers random. A warning says so once, unless a gradient

@@ -26,10 +26,10 @@ Pooling = Literal["cls", "mean", "max", "pooler"]
 """What makes one vector of a text in `features`: the vector of `<s>`, the mean over all tokens, the
 largest value of each dimension, or the model's own pooler."""
 HeadKind = Literal["single_label", "multi_label", "regression"]
-"""What a head learnt: one label of several, any number of labels, or numbers."""
+"""What a head was trained for: one label of several, any number of labels, or numbers."""
 WordRule = Literal["words", "clusters", "parts"]
 """What a token head labels: words as treebanks cut them; runs of letters with their marks and of
-digits, as `fit` learns them; or such runs cut at their marks, as an older `fit` learnt them."""
+digits, as `fit` learns them; or such runs cut at their marks, as an older `fit` did."""
 Aggregation = Literal["word", "first", "average", "max", "piece"]
 """How the labels of pieces become those of words in `tag`."""
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)

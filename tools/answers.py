@@ -54,7 +54,7 @@ SET_UP = ("make ", "pip install ")
 wheel's test installs the package."""
 NUMBER = re.compile(r"-?\d+\.\d+")
 BAR = re.compile("[\u2588-\u258f]+")
-"""A bar of a table, as long as the number beside it says."""
+"""A bar of a table, as long as the number next to it says."""
 NEAR = {"python": 0.02, "sh": 0.2}
 """How far a number may be off: other CPUs round otherwise, and what is trained goes its own way."""
 

@@ -402,7 +402,7 @@ API = {
     ),
     "errors": (
         "Errors",
-        "All of them, and what mends them: [errors](../errors.md).",
+        "All of them, and their remedies: [errors](../errors.md).",
         ("RobertaHubError",),
     ),
 }

@@ -61,7 +61,7 @@ def gathered() -> list[Path]:
 
 
 def notebook(path: Path, config: MkDocsConfig) -> Iterator[File]:
-    """A notebook as a page, and its pictures beside it."""
+    """A notebook as a page, and its pictures next to it."""
     page = path.relative_to(ROOT).with_suffix(".md")
     body, found = MarkdownExporter().from_notebook_node(nbformat.read(path, as_version=4))
     for name, data in found["outputs"].items():

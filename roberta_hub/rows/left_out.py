@@ -34,7 +34,7 @@ class Count:
 
 
 class LeftOut:
-    """Counts the rows that are left out by what is wrong with them, and those that look odd.
+    """Counts the rows that are left out by what is wrong with them, and those that look unusual.
 
     It keeps a few places a reason, so that it serves tables of any length.
 
@@ -93,7 +93,7 @@ class LeftOut:
         return self.reasons.get(NO_TEXT, Count()).rows
 
     def sentences(self, *, short: bool = False) -> list[str]:
-        """Write a sentence for each reason, with its first row; one too on texts that look odd."""
+        """Write a sentence for each reason, with its first row; one too on unusual texts."""
         found = [
             f"{row_count(count.rows)} {reason} left out, first {_place(count, short)}"
             for reason, count in self.reasons.items()

@@ -200,7 +200,7 @@ Its columns, with two rows: text ('Fine.')
 
 
 class _Kept:
-    """Rows of which the first are kept. The first reader of all goes on behind them."""
+    """Rows of which the first are kept. The first reader of all rows continues behind them."""
 
     def __init__(self, read: Callable[[], NumberedRows]) -> None:
         self._read = read

@@ -175,7 +175,7 @@ class Verb:
         Returns:
             The same kind of table with the columns of the answers appended. A missing text gives
             null answers, and with errors="raise" a warning that names the rows: an engine that
-            calls this for each part of a table goes on.
+            calls this for each part of a table continues.
 
         Raises:
             UnknownNameError: no such column, or no such model.

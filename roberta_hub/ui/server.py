@@ -106,7 +106,7 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         used = error.errno == errno.EADDRINUSE
-        what = "is in use by another program" if used else f"cannot be had: {error.strerror}"
+        what = "is in use by another program" if used else f"cannot be opened: {error.strerror}"
         raise InputError(f"port {port} {what}", remedy=_TAKE_ANOTHER) from None
     return listening
 

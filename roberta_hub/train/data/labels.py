@@ -59,7 +59,7 @@ where there is none"]
 
 
 RARE_SHARE = 0.1
-"""A label with at most so large a share of another's rows is rare beside it."""
+"""A label with at most so large a share of another's rows is rare compared with it."""
 SHORTEST_MISTYPED = 4
 """Characters of the shortest labels that are looked at for a typing error."""
 

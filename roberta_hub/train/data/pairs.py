@@ -1,4 +1,4 @@
-"""Reads what sentence vectors are learnt from: pairs, triples, scored pairs, single sentences."""
+"""Reads what sentence vectors are trained on: pairs, triples, scored pairs, single sentences."""
 
 from __future__ import annotations
 

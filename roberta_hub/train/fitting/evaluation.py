@@ -50,7 +50,7 @@ def compute_scores(
     balanced: bool = False,
     optimism: float = 0.0,
 ) -> Scores:
-    """Measure answers, beside the constant answer that reaches most on the same rows.
+    """Measure answers, and the constant answer that reaches most on the same rows.
 
     Example:
         >>> rows = [LabelledText("fine", ("good",), "1"), LabelledText("dull", ("bad",), "2")]

@@ -176,7 +176,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class ReadyClassifier:
-    """A model and examples that are ready to be learnt."""
+    """A model and the examples that it will be trained on."""
 
     examples: Examples
     roberta: RobertaHubInterface
@@ -191,7 +191,7 @@ class ReadyClassifier:
     limit: int = 0
     """Tokens to which they are cut."""
     unsure: bool = False
-    """Whether the model may have learnt these rows, and does not say so."""
+    """Whether the model may have been trained on these rows, and does not say so."""
 
     def summary(self) -> str:
         """Write which model learns, and how its way is found, under what is cut."""

@@ -1,4 +1,4 @@
-"""Holds what a caller may say about how a table is learnt."""
+"""Holds the options of training on a table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LearningOptions:
     batch_size: int | None = None
     """Rows of an update."""
     max_length: int | None = None
-    """Tokens that are learnt of a text; the rest is cut."""
+    """Most tokens of a text in training; the rest is cut."""
     minutes: float | None = None
     """Work of two cores that choosing and learning may take, counted and not measured."""
     balance: bool = False

@@ -255,7 +255,7 @@ def _refuse_near_spans(columns: Sequence[str], rows: Sequence[Row], label: str |
             if not is_blank(value)
         }
         if None in lists.values():
-            return  # a column of other labels, which is what is learnt
+            return  # a column of other labels, which are the ones to train on
         for column, items in lists.items():
             if odd := [item for item in items or () if is_near_span(item)]:
                 raise row.error(

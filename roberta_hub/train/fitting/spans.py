@@ -1,4 +1,4 @@
-"""Checks labelled spans: which rows can be learnt, and why the others cannot."""
+"""Checks labelled spans: which rows can be used, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
     """Keep the rows whose text and spans can be used; a row without spans is one of none.
 
     Blanks at a span's edges are taken off. A row with one span that cannot be used is left out
-    whole: what is not marked in it would be learnt as no span.
+    whole: what is not marked in it would be trained as no span.
 
     Example:
         >>> left = LeftOut()

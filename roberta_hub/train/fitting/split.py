@@ -78,8 +78,8 @@ def split(
 ) -> tuple[list[AnyLabelled], list[AnyLabelled]]:
     """Hold out a share of the rows, of each class alike, and no text on both sides.
 
-    The last row of a label is learnt, whatever the share. Of a regression no label counts, and of
-    other tasks than classification no class.
+    The last row of a label stays in the training, whatever the share. A regression has no labels
+    to keep, and only a classification has classes.
     """
     classes: dict[tuple[str, ...], list[list[int]]] = {}
     for group in groups:
@@ -92,7 +92,7 @@ def split(
         return Counter(name for i in group for name in found[i].labels)
 
     def spare(group: Sequence[int]) -> bool:
-        """Tell whether every label of these rows is in others too that are learnt."""
+        """Tell whether every label of these rows is also in others that stay in the training."""
         return task == "regression" or all(left[name] > n for name, n in names(group).items())
 
     owed = 0.0  # carried on to the next class, so that small classes add up to their share
@@ -100,7 +100,7 @@ def split(
         own = classes[labels]
         draw.shuffle(own)
         owed += share * sum(map(len, own))
-        for group in own[1:]:  # one text of each class is always learnt
+        for group in own[1:]:  # one text of each class stays in the training
             if owed < 0.5:
                 break
             if not spare(group):

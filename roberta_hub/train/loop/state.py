@@ -165,7 +165,7 @@ def unwritable(target: Path) -> Iterator[None]:
         shutil.rmtree(partial_of(target), ignore_errors=True)
         raise CheckpointError(
             f"{target}: the state cannot be written ({reason_of(error)}); the one before is as it "
-            "was. Free some room, then start again to go on from there"
+            "was. Free some room, then start again to resume from there"
         ) from error
 
 
@@ -256,7 +256,7 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         raise InputError(
             f"{path} belongs to another run: "
             f"{'; '.join(differ[:6])}{f'; and {len(differ) - 6} more' if len(differ) > 6 else ''}. "
-            "Set them back to go on, choose another output folder, or resume=false to start over"
+            "Set them back to resume, choose another output folder, or resume=false to start over"
         )
 
 
