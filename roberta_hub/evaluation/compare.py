@@ -196,10 +196,10 @@ def _read(table: Table, columns: Columns, by: Sequence[str], known: KnownLabels 
         rows = labelled_rows(table, columns.texts, (), left)
     for row, text, own in rows:
         if known is not None:
-            if odd := [name for name in own if name not in known.names]:
+            if unknown := [name for name in own if name not in known.names]:
                 raise InputError(
-                    f"{table.name} has the label {short_repr(odd[0])}, which neither model knows; "
-                    f"they have {', '.join(sorted(known.names))[:300]}"
+                    f"{table.name} has the label {short_repr(unknown[0])}, which neither model "
+                    f"knows; they have {', '.join(sorted(known.names))[:300]}"
                 )
             labels.append({*own})
         for column in by:

@@ -52,11 +52,11 @@ class Asked:
             "head": self.head,
             "split": self.split,
         }
-        odd = [name for name, own in given.items() if own is not None and name not in names]
-        if odd and self.alone:
+        unused = [name for name, own in given.items() if own is not None and name not in names]
+        if unused and self.alone:
             raise InputError(
-                f"{odd[0]} means nothing to a task of the kind {kind!r}",
-                remedy=Remedy(f"leave {odd[0]}=... out", f"leave --{odd[0]} out"),
+                f"{unused[0]} means nothing to a task of the kind {kind!r}",
+                remedy=Remedy(f"leave {unused[0]}=... out", f"leave --{unused[0]} out"),
             )
 
     def head_of(self, kind: HeadType, inputs: Inputs | None = None) -> str:

@@ -117,10 +117,10 @@ def write(
 def _check_labels(checkpoint: Checkpoint) -> None:
     """Refuse a label that no file can hold."""
     for head, labels in column(checkpoint.known_heads, "labels").items():
-        if odd := [label for label in labels if not is_utf8(label)]:
+        if broken := [label for label in labels if not is_utf8(label)]:
             raise CheckpointError(
-                f"head {head!r}: label {short_repr(odd[0])} holds half of a surrogate pair, which "
-                "no file can hold; give the class another name: roberta.labels[HEAD] = [...]"
+                f"head {head!r}: label {short_repr(broken[0])} holds half of a surrogate pair, "
+                "which no file can hold; give the class another name: roberta.labels[HEAD] = [...]"
             )
 
 

@@ -91,9 +91,9 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         names = tuple(list_of(labels, "labels"))
     except RobertaHubError as error:
         raise InputTypeError(f"head {head!r}: {error}; pass a list of str") from None
-    if odd := [name for name in names if not isinstance(name, str)]:
+    if others := [name for name in names if not isinstance(name, str)]:
         raise InputTypeError(
-            f"head {head!r}: label {short_repr(odd[0])} is no str; pass a list of str"
+            f"head {head!r}: label {short_repr(others[0])} is no str; pass a list of str"
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:

@@ -52,7 +52,7 @@ class LeftOut:
         self.reasons: dict[str, Count] = {}
         self.words = Count()
         """Rows with a text that `looks_missing`, which is taken as written."""
-        self.mended = Count()
+        self.trimmed = Count()
         """Spans with blanks at an edge, which are taken off."""
         self._blank = blank
 
@@ -128,10 +128,10 @@ class LeftOut:
             more = f" and {count.rows - PLACES:,} more" if count.rows > PLACES else ""
             why = "no text" if reason == NO_TEXT else reason
             found.append(f"{row_count(count.rows)} not learnt, {why}: {', '.join(said)}{more}")
-        if mended := self.mended.rows:
+        if trimmed := self.trimmed.rows:
             found.append(
-                f"{mended:,} span{'' if mended == 1 else 's'} with blanks at an edge, which are "
-                f"taken off; first {_place(self.mended, short=True)}"
+                f"{trimmed:,} span{'' if trimmed == 1 else 's'} with blanks at an edge, which are "
+                f"taken off; first {_place(self.trimmed, short=True)}"
             )
         return found
 

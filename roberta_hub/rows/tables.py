@@ -366,8 +366,10 @@ def _of_rows(rows: Sequence[Any], name: str) -> Table:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise InputTypeError(f"{name}:{number} is a {kind_of(row)}, not a dict; {TABLE_FORMS}")
-        if odd := [key for key in row if not isinstance(key, str)]:
-            raise InputTypeError(f"{name}:{number} has a key {short_repr(odd[0])}; keys are str")
+        if unnamed := [key for key in row if not isinstance(key, str)]:
+            raise InputTypeError(
+                f"{name}:{number} has a key {short_repr(unnamed[0])}; keys are str"
+            )
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return Table(name, columns, lambda: ((i, dict(row)) for i, row in enumerate(rows, 1)))
 

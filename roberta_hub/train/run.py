@@ -163,9 +163,9 @@ def make_model(config: Config, splits: Sequence[Split] | None = None) -> Roberta
     old = require_roberta(interface.model, "training changes")
     has = dataclasses.asdict(old.config)
     changed = {name for name, value in config.architecture.items() if value != has[name]}
-    if config.pretrained and (odd := sorted(changed - set(SIZELESS_FIELDS))):
+    if config.pretrained and (fixed := sorted(changed - set(SIZELESS_FIELDS))):
         raise InputError(
-            f"architecture.{odd[0]} cannot change in a model that has weights, only "
+            f"architecture.{fixed[0]} cannot change in a model that has weights, only "
             f"{', '.join(SIZELESS_FIELDS)}; pretrained=false begins with random weights"
         )
     for name in changed & {"vocab_size", "padding_idx", "separator_idx"}:

@@ -529,8 +529,8 @@ class _Work:
         failed = [text for text in texts if silent.get(text, 0) not in (0, *REFUSALS)]
         statuses = ", ".join(map(str, sorted({silent[text] for text in failed})))
         note("fault", "errors", f"answers {statuses} to {len(failed)} {of}", failed)
-        odd = [text for text in texts if silent.get(text) == 0]
-        note("fault", "numbers", f"answers {len(odd)} {of} with NaN or infinity", odd)
+        nonfinite = [text for text in texts if silent.get(text) == 0]
+        note("fault", "numbers", f"answers {len(nonfinite)} {of} with NaN or infinity", nonfinite)
         refused = [text for text in texts if silent.get(text) in REFUSALS]
         lengths = {text: (len(self.setup.ids(text)), len(text)) for text in texts}
         longest = [

@@ -47,11 +47,11 @@ def missing_note(counts: Mapping[str, int]) -> list[str]:
         ["2 rows with a label that looks missing ('N/A') are learnt as that class; empty the cell \
 where there is none"]
     """
-    odd = [label for label in counts if looks_missing(label)]
-    if not odd:
+    missing = [label for label in counts if looks_missing(label)]
+    if not missing:
         return []
-    rows = sum(counts[label] for label in odd)
-    listed = ", ".join(map(repr, odd))
+    rows = sum(counts[label] for label in missing)
+    listed = ", ".join(map(repr, missing))
     return [
         f"{row_count(rows)} with a label that looks missing ({listed}) "
         f"{'is' if rows == 1 else 'are'} learnt as that class; empty the cell where there is none"

@@ -50,10 +50,10 @@ def group_duplicates(found: Sequence[Labelled], notes: list[str]) -> list[list[i
             f"all; all rows of one text are on one side; first "
             f"{short_place(found[repeated].where)}"
         )
-    odd = [pair for group in several if (pair := _differing(group, found))]
-    if odd:
-        first = " and ".join(short_place(found[i].where) for i in odd[0])
-        notes.append(f"{len(odd):,} of these texts with different labels, first {first}")
+    differing = [pair for group in several if (pair := _differing(group, found))]
+    if differing:
+        first = " and ".join(short_place(found[i].where) for i in differing[0])
+        notes.append(f"{len(differing):,} of these texts with different labels, first {first}")
     return list(groups.values())
 
 

@@ -171,11 +171,11 @@ def _usable(source: SpanTable, left: LeftOut) -> list[Annotated]:
     found = []
     for row in checked(source.read(), left):
         starts, ends = zip(*split_words(row.text, RULE), strict=True)
-        odd = next((s for s in row.spans if s[0] not in starts or s[1] not in ends), None)
-        if odd is None:
+        cut = next((s for s in row.spans if s[0] not in starts or s[1] not in ends), None)
+        if cut is None:
             found.append(row)
             continue
-        start, end, label = odd
+        start, end, label = cut
         whole = next(
             row.text[a:b] for a, b in zip(starts, ends, strict=True) if a < start < b or a < end < b
         )

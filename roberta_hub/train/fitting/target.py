@@ -81,18 +81,18 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
     import numpy as np
 
     for i, value in enumerate(values):
-        odd = "is missing" if is_missing(value) else "is empty" if is_blank(value) else ""
+        fault = "is missing" if is_missing(value) else "is empty" if is_blank(value) else ""
         if is_missing(value) and isinstance(value, float):
-            odd = "is NaN; Input y contains NaN"  # scikit-learn's words
+            fault = "is NaN; Input y contains NaN"  # scikit-learn's words
         elif isinstance(value, float) and value in (float("inf"), -float("inf")):
-            odd = "is infinite; Input y contains infinity"
+            fault = "is infinite; Input y contains infinity"
         elif isinstance(value, float) and not value.is_integer():
-            odd = (
+            fault = (
                 f"is {short_repr(value)}, no class (Unknown label type: continuous); for numbers "
                 "there is roberta_hub.fit(table, task='regression')"
             )
-        if odd:
-            raise InputError(odd, place=Place("y", i))
+        if fault:
+            raise InputError(fault, place=Place("y", i))
     array = np.array(values, dtype=object if dtype is not None and dtype.kind == "O" else None)
     try:
         classes, places = np.unique(array, return_inverse=True)

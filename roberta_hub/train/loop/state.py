@@ -100,12 +100,12 @@ def check_shapes(
     live: Mapping[str, torch.Size], saved: Mapping[str, torch.Size], where: object
 ) -> None:
     """Raise CheckpointError if the names or shapes of a state's weights are not the model's."""
-    odd = sorted(set(live) ^ set(saved))
-    odd += [name for name in live if name in saved and live[name] != saved[name]]
-    if odd:
+    differing = sorted(set(live) ^ set(saved))
+    differing += [name for name in live if name in saved and live[name] != saved[name]]
+    if differing:
         raise CheckpointError(
-            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; choose "
-            "another output folder, or resume=false to start over"
+            f"{where} is of another model: {', '.join(differing[:3])} differ in name or shape; "
+            "choose another output folder, or resume=false to start over"
         )
 
 
