@@ -1,4 +1,4 @@
-"""Measures the taggers of `roberta_hub.fit` beside spaCy's `ner`, on three sets of labelled spans.
+"""Measures the taggers of `roberta_hub.fit` and spaCy's `ner`, on three sets of labelled spans.
 
     python benchmarks/entities.py                            # every set, from roberta.tiny
     python benchmarks/entities.py --sets nlupp --seeds 1 2   # some of it

@@ -1,4 +1,4 @@
-"""Measures `fit` beside what people would take instead, on tables of few rows and of many kinds.
+"""Measures `fit` and what people would take instead, on tables of few rows and of many kinds.
 
     python benchmarks/fit.py                              # everything but the large tables: hours
     python benchmarks/fit.py --engines lr as_is           # minutes
@@ -6,11 +6,11 @@
     python benchmarks/fit.py --engines ours --sets sst2_whole imdb_whole --models roberta.tiny
     python benchmarks/fit.py --page                       # only the page, of what is there
 
-What is measured is written at once, and not measured again: a run that is stopped goes on where it
+What is measured is written at once, and not measured again: a run that is stopped resumes where it
 was. `--again` measures anew. The engines are those of lib/fit_engines.py: `lr` is scikit-learn's
-regression on vectors of the same model, `as_is` the model with nothing learnt, `setfit` SetFit
+regression on vectors of the same model, `as_is` the model without training, `setfit` SetFit
 with its defaults, `ours` what `fit` chooses, `by_regression` and `by_training` the two ways that it
-chooses between; where `ours` has taken the way, it is not learnt again. All get the same rows
+chooses between; where `ours` has taken the way, it is not trained again. All get the same rows
 (lib/fit_sets.py) and one thread. SetFit runs where it is installed; its numbers are kept otherwise.
 
 Needs `../shared/data` or $ROBERTA_HUB_SHARED. Writes `benchmarks/results/fit.{md,json}`.

@@ -121,7 +121,7 @@ def regression(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:
 
 
 def as_it_is(drawn: Drawn, table: Table, model: str, seed: int) -> Answers | None:
-    """Nothing learnt: the model's own head for pairs, the cosine of its vectors for scored ones."""
+    """Untrained: the model's own head for pairs, the cosine of its vectors for scored ones."""
     if table.kind == "scored":
         u, v = (test_vectors(model, [text[side] for text, _ in drawn.test]) for side in (0, 1))
         return Answers((), (u * v).sum(1), 0.0)
@@ -184,7 +184,7 @@ def ours(drawn: Drawn, table: Table, model: str, seed: int, **options: Any) -> A
 
 
 MOMENT = 1e-6
-"""Minutes in which a regression is learnt and nothing is trained."""
+"""Minutes in which a regression is fitted and nothing is trained."""
 
 
 def by_regression(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:

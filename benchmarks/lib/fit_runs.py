@@ -1,4 +1,4 @@
-"""Keeps what `fit.py` measures: a line of JSON for each run, safe beside other processes."""
+"""Keeps what `fit.py` measures: a line of JSON for each run, safe while other processes write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Run:
 
     key: Key
     rows: int
-    """Learnt."""
+    """Trained on."""
     tested: int
     scores: dict[str, float]
     """See `fit_scores.judge`."""

@@ -92,7 +92,7 @@ def macro_f1(found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def micro_f1(found: list[tuple[str, ...]], wanted: list[Any]) -> float:
-    """F1 of all (row, label) together; a label that was never learnt counts as missed."""
+    """F1 of all (row, label) together; a label outside the training counts as missed."""
     both = sum(len(set(f) & set(w)) for f, w in zip(found, wanted, strict=True))
     total = sum(len(set(f)) + len(set(w)) for f, w in zip(found, wanted, strict=True))
     return 2 * both / total if total else 1.0

@@ -71,7 +71,7 @@ class Table:
 
     name: str
     kind: str
-    """What is learnt: "one" label a text, "rare", "several", "pairs", "scored" or "large"."""
+    """What is trained: "one" label a text, "rare", "several", "pairs", "scored" or "large"."""
     sizes: tuple[int, ...]
     """Rows a class ("one"), of the rare class ("rare"), or of the whole table."""
     rows: Callable[[int, int], tuple[list[Row], list[Row]]]
@@ -160,7 +160,7 @@ def rare(name: str, label: str, parts: Callable[[], tuple[list[Row], list[Row]]]
 
 
 def whole(name: str, kind: str, sizes: tuple[int, ...], parts: Callable[[], list[Row]]) -> Table:
-    """A table of one file: the first rows of a seeded order are learnt, the last are answered."""
+    """A table of one file: the first rows of a seeded order train, the last are answered."""
 
     def rows(size: int, seed: int) -> tuple[list[Row], list[Row]]:
         found = _shuffled(parts(), f"{name} {seed}")
@@ -173,7 +173,7 @@ def whole(name: str, kind: str, sizes: tuple[int, ...], parts: Callable[[], list
 def parted(
     name: str, kind: str, sizes: tuple[int, ...], parts: Callable[[], tuple[list[Row], list[Row]]]
 ) -> Table:
-    """A table of two files, of which the first `size` rows of a seeded order are learnt."""
+    """A table of two files, of which the first `size` rows of a seeded order are for training."""
 
     def rows(size: int, seed: int) -> tuple[list[Row], list[Row]]:
         learn, test = parts()
@@ -281,7 +281,7 @@ def _lines(path: Path) -> list[str]:
 
 @cache
 def mnli() -> tuple[list[Row], list[Row]]:
-    """MultiNLI's pairs: training rows, and 1,000 of dev-matched. roberta.tiny learnt the former."""
+    """MultiNLI's pairs: training rows, and 1,000 of dev-matched. roberta.tiny read the former."""
     return _pairs()["mnli"], _dev("mnli_dev_matched")
 
 
@@ -499,13 +499,13 @@ def joined() -> list[Row]:
 
 @cache
 def snli() -> tuple[list[Row], list[Row]]:
-    """SNLI's pairs. roberta.tiny learnt its training rows."""
+    """SNLI's pairs. roberta.tiny was trained on its training rows."""
     return _pairs()["snli"], _dev("snli_dev")
 
 
 @cache
 def wanli() -> tuple[list[Row], list[Row]]:
-    """WANLI's pairs, all of which roberta.tiny learnt: its own head looks better than it is."""
+    """WANLI's pairs, all in roberta.tiny's training: its own head looks better than it is."""
     return _apart(_pairs()["wanli"], 1000)
 
 

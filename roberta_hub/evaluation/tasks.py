@@ -69,7 +69,7 @@ class Asked:
 
 
 def known_note(name: str, texts: Sequence[Text], learnt: frozenset[str]) -> tuple[str, ...]:
-    """Say how many of some texts `fit` has taught a model; nothing where it is none."""
+    """Note how many of some texts `fit` trained a model on; nothing if it is none."""
     count = len(texts) - len(new_texts(texts, learnt))
     if not count:
         return ()

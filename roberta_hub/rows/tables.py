@@ -399,7 +399,7 @@ def _jsonl(path: Path) -> Table:
         return json_rows(raw_lines(path, begun=begun))
 
     for k, (number, values) in enumerate(islice(read(), JSONL_HEADER_OBJECTS)):
-        if isinstance(values, Fault) and k:  # it is said when that row is read
+        if isinstance(values, Fault) and k:  # reported when that row is read
             break
         columns |= dict.fromkeys(value_or_raise(values, f"{path}:{number}"))
     return Table(str(path), list(columns), read, format=JSONL)
