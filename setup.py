@@ -33,6 +33,12 @@ extras = {
     "evaluation": ["pytrec-eval-terrier>=0.5.7"],
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "plots": ["matplotlib>=3.7"],
+    "serve": [
+        "fastapi>=0.110",
+        "uvicorn>=0.30",
+        "orjson>=3.10",
+        "prometheus-client>=0.20",
+    ],
     "ui": ["gradio>=6.30,<7"],
     "notebooks": ["matplotlib>=3.7", "spacy>=3.8", "nbclient", "jupytext", "ipykernel"],
 }
