@@ -16,7 +16,7 @@ from roberta_hub.server import openai, tei, verbs
 from roberta_hub.server.bodies import Bodies
 from roberta_hub.server.endpoint import Body, Endpoint, checked
 from roberta_hub.server.metrics import Metrics
-from roberta_hub.server.refusals import OPENAI, TEI, Protocol, RefusalError
+from roberta_hub.server.refusals import OPENAI, STOPS, TEI, Protocol, RefusalError
 from roberta_hub.server.service import Service
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _handler(
             response = _json(await endpoint.answer(service, body))
         except ClientDisconnect:
             response = Response(status_code=CLOSED_BY_CLIENT)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             refusal = refusal_of(error, endpoint.protocol)
             response = _json(endpoint.protocol.body(refusal), refusal)
         metrics.request(endpoint.path, response.status_code, time.monotonic() - began)
@@ -113,12 +113,14 @@ def _handler(
     return handle
 
 
-def refusal_of(error: Exception, protocol: Protocol) -> RefusalError:
+def refusal_of(error: BaseException, protocol: Protocol) -> RefusalError:
     """Say what a client may know of an error; of one of ours the log gets the place, no text."""
     if isinstance(error, RefusalError):
         return error
     if isinstance(error, RobertaHubError):
         return protocol.refusal_of(error)
+    if isinstance(error, asyncio.CancelledError):  # uvicorn waits no longer
+        return RefusalError(503, STOPS)
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" at {frame.filename}:{frame.lineno}" for frame in last)
     print(f"roberta-hub: {type(error).__name__}{where}", file=sys.stderr, flush=True)
@@ -130,7 +132,7 @@ def _check_key(request: Request, key: str | None) -> None:
         return
     given = request.headers.get("authorization", "")
     kind, _, own = given.partition(" ")
-    same = hmac.compare_digest(own.strip().encode("utf-8", "replace"), key.encode())
+    same = hmac.compare_digest(own.strip().encode("latin-1"), key.encode())
     if kind.lower() != "bearer" or not same:
         raise RefusalError(
             401,
@@ -154,10 +156,8 @@ def _json(answer: Any, refusal: RefusalError | None = None) -> Response:
 async def _no_such_address(request: Request, error: Any) -> Response:
     protocol = OPENAI if request.url.path.startswith("/v1/") else TEI
     known = ", ".join(endpoint.path for endpoint in ENDPOINTS)
-    methods = [e for e in ENDPOINTS if e.path == request.url.path]
-    if methods:
-        wanted = "POST" if methods[0].takes else "GET"
-        said = f"{request.url.path} takes {wanted}, not {request.method}"
+    if error.status_code == 405:
+        said = f"{request.url.path} takes {error.headers['Allow']}, not {request.method}"
     else:
         said = f"nothing is at {request.url.path[:100]}; there are {known}, /health and /metrics"
     refusal = RefusalError(error.status_code, said, code="unknown_url", headers=error.headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from roberta_hub.server.refusals import RefusalError
+from roberta_hub.server.refusals import STOPS, RefusalError
 
 _CLOSE = {"Connection": "close"}
 """What is left of a body that was refused is not read."""
@@ -61,7 +61,7 @@ class Bodies:
 
     def _too_slow(self) -> RefusalError:
         if self.stopping:
-            return RefusalError(503, "the server stops; ask again", headers=_CLOSE)
+            return RefusalError(503, STOPS, headers=_CLOSE)
         return RefusalError(
             408, f"the body did not come within {self.seconds:g} seconds", headers=_CLOSE
         )

@@ -8,6 +8,8 @@ from typing import Any
 
 from roberta_hub.errors import RobertaHubError
 
+STOPS = "the server stops; ask again"
+
 
 class RefusalError(Exception):
     """A request that gets no answer, with the status of HTTP that says so."""

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Coroutine
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,10 @@ from roberta_hub.signals import ENDING
 from roberta_hub.terminal import clean
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from roberta_hub.server.bodies import Bodies
+    from roberta_hub.server.service import Service
 
 API_KEY = "ROBERTA_HUB_API_KEY"
 """Variable of the environment with the key that clients must send."""
@@ -99,13 +103,14 @@ def serve(
             wait=whole_number("wait_ms", wait_ms, 0) / 1000,
             max_waiting=whole_number("max_waiting", max_waiting, 1),
         )
+        run = _server(service, Bodies(limits.body, limits.seconds), key, listening)
         listening.listen()  # now that a request would be answered
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         print(f"http://{shown}:{address[1]}/", flush=True)
         said = f"{service.name} answers there; {_who(address[0], key)}; Ctrl-C ends it"
         print(f"roberta-hub: {clean(said)}", file=sys.stderr, flush=True)
-        _run(service, Bodies(limits.body, limits.seconds), key, listening)
+        asyncio.run(run())
 
 
 def _who(host: str, key: str | None) -> str:
@@ -124,8 +129,10 @@ def _require_extra() -> None:
         raise MissingExtraError(f"serve needs {error.name}: {install('serve')}") from None
 
 
-def _run(service: Any, bodies: Bodies, key: str | None, listening: Any) -> None:
-    """Run uvicorn on a socket."""
+def _server(
+    service: Service, bodies: Bodies, key: str | None, listening: socket
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Make what runs uvicorn on a socket."""
     import uvicorn
 
     from roberta_hub.server.app import application
@@ -162,4 +169,4 @@ def _run(service: Any, bodies: Bodies, key: str | None, listening: Any) -> None:
             timeout_notify=1,
         )
     )
-    asyncio.run(serve_until_stopped())
+    return serve_until_stopped
