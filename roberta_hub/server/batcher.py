@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from roberta_hub.errors import RobertaHubError
+from roberta_hub.errors import Place, RobertaHubError
 from roberta_hub.server.refusals import RefusalError
 from roberta_hub.verbs.unanswered import answer_in_parts
 
@@ -169,9 +169,8 @@ def _hand_out(jobs: Sequence[_Job], found: Sequence[list[Any] | Exception]) -> N
 
 def _count_from(error: RobertaHubError, start: int) -> None:
     """Count the row of an error from the first row of the request."""
-    place = error.place
-    if start and hasattr(place, "index"):
-        error.at(type(place)(place.argument, place.index + start))  # type: ignore[union-attr]
+    if isinstance(error.place, Place):
+        error.at(Place(error.place.argument, error.place.index + start))
 
 
 def parts(tokens: Sequence[int], budget: int, most: int) -> list[slice]:

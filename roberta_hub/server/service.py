@@ -86,7 +86,10 @@ class Service:
         asked = Asked(verb, json.dumps(given, sort_keys=True), normalize)
         most = question.rows_at_once or len(rows)
         with placed(lambda at: Place(name, at.index) if at.argument == "texts" else at):
-            return await self.batcher.ask(asked, rows, [*map(_estimate, rows)], most)
+            found: list[tuple[Mapping[str, Any], int]] = await self.batcher.ask(
+                asked, rows, [*map(_estimate, rows)], most
+            )
+            return found
 
     def _check(
         self,
@@ -169,10 +172,10 @@ class Service:
                 f"at the start of a text and {last} at its end; are they tiktoken's? {_SEND_TEXTS}",
                 place=place,
             )
-        text = ""
+        text: str | list[str] = ""
         try:
             text = self.roberta.decode(tensor(ids))
-            same = tokenizer.encode(text).tolist() == list(ids)
+            same = isinstance(text, str) and tokenizer.encode(text).tolist() == list(ids)
         except RobertaHubError:
             same = False
         if not isinstance(text, str) or not same:

@@ -48,8 +48,11 @@ async def _rerank(service: Service, body: Body) -> Any:
     found = await service.ask("rank", [(body["query"], text) for text in texts], options)
     scores = [record["score"] for record, _ in found]
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
-    extra = (lambda i: {"text": texts[i]}) if body.get("return_text") else (lambda i: {})
-    return [{"index": i, "score": scores[i], **extra(i)} for i in order]
+    found_texts = texts if body.get("return_text") else None
+    return [
+        {"index": i, "score": scores[i], **({"text": found_texts[i]} if found_texts else {})}
+        for i in order
+    ]
 
 
 _FROM_0_TO_1 = "scores are from 0 to 1"
