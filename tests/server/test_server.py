@@ -10,9 +10,11 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -412,3 +414,39 @@ def test_it_listens_to_this_machine_alone(running: Running) -> None:
         if one.status == psutil.CONN_LISTEN
     ]
     assert listening == ["127.0.0.1"]
+
+
+# ---- its page, and abuse ----
+
+PAGE = Path(__file__).parents[2] / "docs/guides/serve.md"
+BLOCKS = dict(
+    re.findall(
+        r"^### ([^\n]*'s client)\n\n```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("client", "printed"),
+    [
+        ("OpenAI's client", "384 9"),
+        ("LangChain's client", "384"),
+        ("Hugging Face's client", "(1, 384)"),
+    ],
+)
+def test_the_clients_of_the_page(
+    address: str, client: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = BLOCKS[client]
+    assert code.count("http://localhost:8000") == 1
+    exec(compile(code.replace("http://localhost:8000", address), client, "exec"), {})
+    assert capsys.readouterr().out.strip() == printed
+
+
+def test_twenty_seconds_of_abuse() -> None:
+    """Clients in a process of their own: their threads would keep this one busy."""
+    script = Path(__file__).parents[2] / "benchmarks/serve_abuse.py"
+    command = [sys.executable, "-W", "ignore", str(script), "--seconds", "20"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "wrong" not in ran.stdout
