@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roberta_hub.inference.tag import Span
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
+    from roberta_hub.server.run import serve
     from roberta_hub.settings import SentenceSettings, ZeroShotSettings
     from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
@@ -54,6 +55,7 @@ __all__ = [
     "evaluate",
     "fit",
     "load_model",
+    "serve",
     "verify",
 ]
 
@@ -80,6 +82,7 @@ _HOMES = {
     "evaluate": "roberta_hub.evaluation.evaluate",
     "fit": "roberta_hub.train.fitting.fit",
     "load_model": "roberta_hub.hub",
+    "serve": "roberta_hub.server.run",
     "verify": "roberta_hub.verification.verify",
 }
 """The module of each public name, as the imports above say it to type checkers."""

@@ -30,6 +30,7 @@ VERBS_BY_SECTION = {
         "score": "how natural a text is",
         "explain": "how much each word speaks for a label, or how surprising it is",
         "ui": "a page in the browser to play with a model",
+        "serve": "a model over HTTP: OpenAI's protocol, text-embeddings-inference's, the verbs",
     },
     "texts to numbers": {
         "embed": "one vector for each text",
@@ -280,6 +281,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import ui
 
         return ui
+    if name == "serve":
+        from roberta_hub.shell import serve
+
+        return serve
     if name == "evaluate":
         from roberta_hub.shell import evaluate
 

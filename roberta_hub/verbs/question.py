@@ -152,14 +152,10 @@ def answer_texts(
     question: Question[AnswerT, AnswersT], model: VerbModel, texts: Any, settings: Settings
 ) -> AnswerT | AnswersT:
     """Answer a caller's texts, as the methods of `RobertaHubInterface` do."""
-    from roberta_hub.text.texts import advise_of_empty, as_single_texts, as_texts, empty_places
+    from roberta_hub.text.texts import advise_of_empty, empty_places
 
     name = question.argument
-    rows: Sequence[Any]
-    if question.no_pairs:
-        rows, one = as_single_texts(texts, name, needs=question.no_pairs)
-    else:
-        rows, one = as_texts(texts, name)
+    rows, one = rows_of(question, texts, name)
     if question.of_empty:
         advise_of_empty(empty_places(rows), name, question.of_empty)
     with placed(lambda at: Place(name, at.index) if at.argument == "texts" else at):
@@ -168,6 +164,15 @@ def answer_texts(
         return found
     first: AnswerT = found[0]  # type: ignore[index]  # a list or a Tensor
     return first
+
+
+def rows_of(question: Question[Any, Any], texts: Any, name: str) -> tuple[Sequence[Any], bool]:
+    """Return the rows that a caller means, and whether it was one text, for one answer."""
+    from roberta_hub.text.texts import as_single_texts, as_texts
+
+    if question.no_pairs:
+        return as_single_texts(texts, name, needs=question.no_pairs)
+    return as_texts(texts, name)
 
 
 def answer_as_columns(

@@ -40,6 +40,7 @@ FLOORS = {
     "scale": 6,
     "evaluation": 7,
     "verification": 7,
+    "server": 7,
     "shell": 8,
     "ui": 8,
     "run": 9,
