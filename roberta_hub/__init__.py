@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from roberta_hub.evaluation.mteb_encoder import as_mteb
     from roberta_hub.fairseq_names.importing import as_fairseq
     from roberta_hub.hub import CamembertModel, GottbertModel, RobertaModel, XLMRModel, load_model
+    from roberta_hub.indexing.build import index
+    from roberta_hub.indexing.opened import open_index
     from roberta_hub.inference.answer import Answer
     from roberta_hub.inference.classify import Prediction
     from roberta_hub.inference.search import Hit
@@ -53,7 +55,9 @@ __all__ = [
     "compare",
     "evaluate",
     "fit",
+    "index",
     "load_model",
+    "open_index",
     "verify",
 ]
 
@@ -79,7 +83,9 @@ _HOMES = {
     "compare": "roberta_hub.evaluation.compare",
     "evaluate": "roberta_hub.evaluation.evaluate",
     "fit": "roberta_hub.train.fitting.fit",
+    "index": "roberta_hub.indexing.build",
     "load_model": "roberta_hub.hub",
+    "open_index": "roberta_hub.indexing.opened",
     "verify": "roberta_hub.verification.verify",
 }
 """The module of each public name, as the imports above say it to type checkers."""

@@ -33,6 +33,7 @@ VERBS_BY_SECTION = {
     },
     "texts to numbers": {
         "embed": "one vector for each text",
+        "index": "vectors kept on disk, for similar: added to, resumed, searched in milliseconds",
         "features": "the model's hidden states, of each token or pooled",
         "tokens": "the pieces and ids that the model reads",
     },
@@ -248,6 +249,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import similar
 
         return similar
+    if name == "index":
+        from roberta_hub.shell import index
+
+        return index
     if name == "train":
         from roberta_hub.shell import train
 
