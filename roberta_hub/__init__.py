@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roberta_hub.fairseq_names.importing import as_fairseq
     from roberta_hub.hub import CamembertModel, GottbertModel, RobertaModel, XLMRModel, load_model
     from roberta_hub.indexing.build import index
+    from roberta_hub.indexing.duplicates import duplicates
     from roberta_hub.indexing.opened import open_index
     from roberta_hub.inference.answer import Answer
     from roberta_hub.inference.classify import Prediction
@@ -53,6 +54,7 @@ __all__ = [
     "available_models",
     "collate_tokens",
     "compare",
+    "duplicates",
     "evaluate",
     "fit",
     "index",
@@ -81,6 +83,7 @@ _HOMES = {
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "compare": "roberta_hub.evaluation.compare",
+    "duplicates": "roberta_hub.indexing.duplicates",
     "evaluate": "roberta_hub.evaluation.evaluate",
     "fit": "roberta_hub.train.fitting.fit",
     "index": "roberta_hub.indexing.build",

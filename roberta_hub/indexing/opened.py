@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from roberta_hub.arguments import path_text, text_of, whole_number
-from roberta_hub.errors import InputError, Remedy
 from roberta_hub.indexing.about import About
 from roberta_hub.indexing.store import NUMBER, Store, metric_of, score_of
 from roberta_hub.inference.embed import check_vectors, vectors_of
@@ -180,12 +179,7 @@ def open_index(
         roberta_hub.errors.InputError: ...texts.lance: no index there; roberta_hub.index makes one
     """
     store = Store(path)
-    about = store.about()
-    if about is None:
-        raise InputError(
-            f"{store.path}: no index there",
-            remedy=Remedy("roberta_hub.index makes one", "`roberta-hub index` makes one"),
-        )
+    about = store.says()
     loaded = None
     if model is not None:
         name, loaded = _loaded(model, device)

@@ -42,9 +42,12 @@ class Parts:
             return
         names = list_files(self._system, self._folder)
         for name in sorted(names, key=lambda name: name == PLAN_FILE):
-            self._system.delete_file(f"{self._folder}/{name}")
+            self._remove(name)
         with contextlib.suppress(OSError):  # a store has no folders
             self._system.delete_dir(self._folder)
+
+    def _remove(self, name: str) -> None:
+        self._system.delete_file(f"{self._folder}/{name}")
 
     def take(self, store: Store, about: About) -> None:
         """Add the rows to an index, unless a killed call has done so."""

@@ -6,14 +6,19 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roberta_hub.arguments import path_text, short_repr
-from roberta_hub.errors import InputError, MissingExtraError
+from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
 from roberta_hub.indexing import ENDING, is_index
 from roberta_hub.indexing.about import About
+from roberta_hub.rows.formats import PARQUET
+from roberta_hub.rows.tables import NumberedRows, Table
 from roberta_hub.scale.sources import SourceFile
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NUMBER = "_number"
 """Column with the number of each row, from 0, in the order they came."""
@@ -25,6 +30,10 @@ INDEXED_ROWS = 50_000
 PROBES = 40
 REFINE = 20
 """Partitions that a query looks into, and candidates per hit that are compared exactly."""
+SCANNED_ROWS = 4096
+"""Rows that are read at once."""
+ROUNDING = 1e-6
+"""By which the cosine of two equal vectors may miss 1."""
 _METRICS = {"cosine": "cosine", "dot": "dot", "euclidean": "l2"}
 """LanceDB's name of each similarity that it has."""
 
@@ -68,7 +77,46 @@ class Store:
         """What the vectors are; None: there are none."""
         return None if self.table is None else About.read(self.table.schema.metadata, self.path)
 
+    def says(self) -> About:
+        """What the vectors are, of an index that must exist."""
+        if (about := self.about()) is None:
+            raise InputError(
+                f"{self.path}: no index there",
+                remedy=Remedy("roberta_hub.index makes one", "`roberta-hub index` makes one"),
+            )
+        return about
+
     # ---- rows ----
+
+    def as_table(self) -> Table:
+        """Return the rows without their vectors, in their order."""
+        names = [name for name in self.columns() if name != NUMBER]
+        kinds = self.table.schema
+        schema = type(kinds)([kinds.field(name) for name in names])
+        return Table(self.path, names, lambda: self._rows_of(names), format=PARQUET, schema=schema)
+
+    def _rows_of(self, names: Sequence[str]) -> NumberedRows:
+        number = 0
+        for batch in self._scan(names, SCANNED_ROWS):
+            yield from enumerate(batch.to_pylist(), number + 1)
+            number += len(batch)
+
+    def texts(self) -> Iterator[str]:
+        """Read the texts, in the order of the rows."""
+        for batch in self._scan([self.says().text], SCANNED_ROWS):
+            yield from batch.column(0).to_pylist()
+
+    def vectors(self, rows: int) -> Iterator[tuple[list[int], Tensor]]:
+        """Read the numbers and the vectors of so many rows at once, in the order of the rows."""
+        import torch
+
+        for batch in self._scan([NUMBER, VECTOR], rows):
+            column = batch.column(VECTOR)
+            flat = torch.from_numpy(column.flatten().to_numpy(zero_copy_only=False).copy())
+            yield batch.column(NUMBER).to_pylist(), flat.float().reshape(len(batch), -1)
+
+    def _scan(self, names: Sequence[str], rows: int) -> Iterator[Any]:
+        yield from self.table.search().select(list(names)).to_batches(batch_size=rows)
 
     def taken(self) -> dict[str, Any]:
         """What was taken: `files`, with size and time of change of each, and how many `rows`."""
@@ -129,7 +177,7 @@ class Store:
         """Build the indices of words and, of many rows, of vectors; take new rows into both."""
         from lancedb.index import FTS
 
-        about = About.read(self.table.schema.metadata, self.path)
+        about = self.says()
         there = {name for index in self.table.list_indices() for name in index.columns}
         if about.text not in there:
             self.table.create_index(
@@ -160,6 +208,22 @@ class Store:
         else:
             found = found.nprobes(PROBES).refine_factor(REFINE)
         return self._rows(found, where)
+
+    def near(self, vectors: Tensor, least: float, count: int) -> list[list[tuple[int, float]]]:
+        """Find the numbers of all rows whose cosine to each vector is not less, by the index.
+
+        Where as many are found as were asked for, there may be more, and more are asked for.
+        """
+        found = self.table.search(list(vectors.numpy()), vector_column_name=VECTOR)
+        found = found.distance_type("cosine").limit(count).select([NUMBER, "_distance"])
+        found = found.distance_range(upper_bound=1 - least + ROUNDING)
+        near: list[list[tuple[int, float]]] = [[] for _ in vectors]
+        for row in found.nprobes(PROBES).refine_factor(REFINE).to_list():
+            near[row["query_index"]].append((row[NUMBER], 1.0 - row["_distance"]))
+        for i, own in enumerate(near):
+            if len(own) >= count < self.rows():
+                near[i] = self.near(vectors[i : i + 1], least, 8 * count)[0]
+        return near
 
     def columns(self) -> list[str]:
         """Name the columns but the vectors."""
