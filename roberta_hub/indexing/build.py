@@ -103,7 +103,8 @@ def index(
             "query", if it has one.
         truncate_dim: keep so many numbers of each vector. None: as the index, else all.
         dtype: of the vectors: "float32" or "float16". None: as the index, else "float32".
-        keep: columns of the source to keep beside the text and the key. None: all.
+        keep: columns of the source to keep beside the text and the key. None: those of the
+            index, else all.
         truncate: cut texts that are too long for the model.
         stride: or read them in windows that overlap by so many tokens.
         device: "cuda", "cpu", "auto"; see `load_model`.
@@ -145,10 +146,12 @@ def index(
             )
             verb, _ = at_one_commit(verb, parts.plan())
             about = _about(before, verb, files, key, prompt, query_prompt, store.path)
-            schema = find_schema(files, (about.text,), _kept(about, keep))
+            schema = find_schema(files, (about.text,), _kept(store, about, keep))
             check_clash(
                 schema.keep.names, [NUMBER], Remedy("keep others", "--keep names those to keep")
             )
+            if before is not None:
+                store.check_columns(schema.keep)
             _check_keys(files, about)
             verb = verb.replace(text=about.text, prompt=about.prompt)
             try:
@@ -273,10 +276,10 @@ def _prompt(settings: SentenceSettings, names: Sequence[str]) -> str:
     return next((settings.prompts[name] for name in names if name in settings.prompts), "")
 
 
-def _kept(about: About, keep: Sequence[str] | None) -> list[str] | None:
-    """Columns to keep, the text and the key among them; None: all."""
+def _kept(store: Store, about: About, keep: Sequence[str] | None) -> list[str] | None:
+    """Columns to keep, the text and the key among them: those of the index; None: all."""
     if keep is None:
-        return None
+        return None if store.table is None else [n for n in store.columns() if n != NUMBER]
     names = as_strings(keep, "keep", "columns' names")
     return list(dict.fromkeys([*names, about.text, *filter(None, [about.key])]))
 

@@ -68,7 +68,7 @@ class Store:
     def _open(self) -> Any:
         try:
             return self._base.open_table(self._name)
-        except (ValueError, FileNotFoundError) as error:
+        except (ValueError, RuntimeError, OSError) as error:
             if "not found" in str(error):
                 return None
             raise InputError(f"{self.path} cannot be opened: {str(error)[:300]}") from None
@@ -148,7 +148,6 @@ class Store:
         if self.table is None:
             self.table = self._base.create_table(self._name, data=rows, schema=schema)
             return
-        self._check_columns(schema)
         if about.key is None:
             self.table.add(rows)
         else:
@@ -159,16 +158,15 @@ class Store:
         """Count the rows."""
         return int(self.table.count_rows())
 
-    def _check_columns(self, schema: Any) -> None:
-        """Refuse rows with other columns than those that are there."""
+    def check_columns(self, columns: Any) -> None:
+        """Refuse rows with other columns than those that are there; an Arrow schema."""
         there = {field.name: field.type for field in self.table.schema}
-        new = {field.name: field.type for field in schema}
-        for name in (*there, *new):
-            if there.get(name) != new.get(name):
+        new = {field.name: field.type for field in columns}
+        for name in dict.fromkeys([*there, *new]):
+            if there.get(name) != new.get(name) and name not in (NUMBER, VECTOR):
                 raise InputError(
-                    f"{self.path}: the column {short_repr(name)} holds "
-                    f"{there.get(name, 'nothing, there is no such column')}, and in the rows to "
-                    f"add {new.get(name, 'there is none')}; keep the same columns"
+                    f"{self.path}: the column {short_repr(name)} holds {there.get(name)}, and "
+                    f"would hold {new.get(name)} for the rows to add; keep the same columns"
                 )
 
     # ---- indices ----
@@ -179,13 +177,13 @@ class Store:
 
         about = self.says()
         there = {name for index in self.table.list_indices() for name in index.columns}
-        if about.text not in there:
+        if about.text not in there and self.rows():
             self.table.create_index(
                 about.text,
                 config=FTS(language="English", stem=False, remove_stop_words=False),
                 replace=True,
             )
-        if VECTOR not in there and self.table.count_rows() >= INDEXED_ROWS:
+        if VECTOR not in there and self.rows() >= INDEXED_ROWS:
             self.table.create_index(VECTOR, config=_vector_index(about), replace=True)
         stale = (index.num_unindexed_rows or 0 for index in self.table.list_indices())
         if any(stale):
@@ -219,7 +217,7 @@ class Store:
         found = found.distance_range(upper_bound=1 - least + ROUNDING)
         near: list[list[tuple[int, float]]] = [[] for _ in vectors]
         for row in found.nprobes(PROBES).refine_factor(REFINE).to_list():
-            near[row["query_index"]].append((row[NUMBER], 1.0 - row["_distance"]))
+            near[row.get("query_index", 0)].append((row[NUMBER], 1.0 - row["_distance"]))
         for i, own in enumerate(near):
             if len(own) >= count < self.rows():
                 near[i] = self.near(vectors[i : i + 1], least, 8 * count)[0]

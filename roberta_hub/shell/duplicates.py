@@ -31,7 +31,7 @@ _GROUPS = AnswerFormat(
 @click.command(
     epilog=examples(
         "roberta-hub duplicates -i reviews.csv --text text -o groups.csv",
-        "roberta-hub duplicates -i reviews.lance --by vectors --threshold 0.9 -o groups.parquet",
+        "roberta-hub duplicates -i reviews.lance --by vectors -o groups.parquet",
     )
 )
 @takes_arguments("indexing/duplicates.py", "duplicates")

@@ -15,7 +15,7 @@ from roberta_hub.shell.signature import takes_arguments
 @click.command(
     epilog=examples(
         "roberta-hub index reviews.csv --text text -o reviews.lance",
-        'roberta-hub similar "late delivery" -i reviews.lance -k 3',
+        "roberta-hub index reviews.csv --key text --dtype float16 -o half.lance",
     )
 )
 @click.argument("sources", nargs=-1, metavar="FILE...", required=True)

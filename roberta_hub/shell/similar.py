@@ -31,7 +31,7 @@ BLOCK_ROWS = 2048
     epilog=examples(
         'roberta-hub similar "a dog" -i corpus.txt',
         'roberta-hub similar "late delivery" -i reviews.csv --text text -k 3 -f jsonl',
-        'roberta-hub similar "late delivery" -i reviews.lance --where "stars < 3"',
+        'roberta-hub similar "late delivery" -i reviews.lance -k 3',
     )
 )
 @takes_arguments("interface.py", "search")

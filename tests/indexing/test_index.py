@@ -182,6 +182,20 @@ def test_half_the_bytes_and_the_first_numbers(tmp_path: Path, encoder: Path) -> 
     assert [hit.score for hit in found] == pytest.approx([hit.score for hit in hits], abs=2e-3)
 
 
+def test_columns_stay_those_of_the_index(tmp_path: Path, encoder: Path) -> None:
+    source, target = write_csv(tmp_path / "in.csv", ["a dog"]), tmp_path / "t.lance"
+    roberta_hub.index(source, target, model=encoder, keep=["id"])
+    more = write_csv(tmp_path / "more.csv", ["snow"], first=1)
+    roberta_hub.index(more, target)
+    assert [hit.row for hit in roberta_hub.open_index(target).search("snow", 1)] == [{"id": "1"}]
+    with pytest.raises(InputError, match=r"'lang' holds None, .* would hold string"):
+        roberta_hub.index(write_csv(tmp_path / "b.csv", ["x"]), target, keep=["id", "lang"])
+    (tmp_path / "c.csv").write_text("text,lang\nx,en\n")
+    with pytest.raises(RobertaHubError, match="no column .id."):
+        roberta_hub.index(tmp_path / "c.csv", target)
+    assert not target.with_name("t.lance.units").exists()
+
+
 def test_what_is_no_index(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no index there"):
         roberta_hub.open_index(tmp_path / "none.lance")
