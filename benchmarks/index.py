@@ -310,8 +310,8 @@ def page(numbers: dict[str, Any]) -> str:
             "Again: `python benchmarks/index.py FOLDER`.",
             "",
             f"- roberta.tiny, 384 numbers a vector; {numbers['seconds']:,.0f} seconds of a shared "
-            f"machine, with {len(numbers['kills'])} kills (at {numbers['kills']} of 40 parts) and the "
-            "starts after them.",
+            f"machine, with {len(numbers['kills'])} kills (at {numbers['kills']} of 40 parts) and "
+            "the starts after them.",
             f"- Each row is there once, in order: {numbers['each row once, in order']}.",
             f"- The index has {sizes['index']}, its vectors alone {sizes['vectors']}, the texts' "
             f"Parquet {sizes['source']}.",
@@ -324,8 +324,8 @@ def page(numbers: dict[str, Any]) -> str:
             "|---|--:|--:|--:|",
             *rows,
             "",
-            f"Near-duplicates: {near['words']['report']}. {near['vectors']['report']}. Beside brute "
-            f"force on the first {CHECKED_ROWS:,} rows:",
+            f"Near-duplicates: {near['words']['report']}. {near['vectors']['report']}. Beside "
+            f"brute force on the first {CHECKED_ROWS:,} rows:",
             "",
             "| | near pairs | of which both are kept | found | wrong |",
             "|---|--:|--:|--:|--:|",
