@@ -26,11 +26,13 @@ from roberta_hub.scale.reading import read_unit
 from roberta_hub.scale.run import UNIT_ROWS, at_one_commit, lake
 from roberta_hub.scale.source_schema import find_schema
 from roberta_hub.scale.sources import LakeSource, find_filesystem, find_source
+from roberta_hub.scale.status import Report as LakeReport
 from roberta_hub.scale.units import plan_units
 from roberta_hub.scale.verb import Vectors, Verb
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.show.report import Report, Reported, said
 from roberta_hub.text.texts import as_strings
+from roberta_hub.verbs.unanswered import unanswered
 
 DEFAULT_MODEL = "roberta.tiny"
 _OF_QUERIES = ("query",)
@@ -140,10 +142,8 @@ def index(
         taken, refusal = 0, None
         if _are_new(files, store, key):
             verb = _verb(before, model, revision, text, dtype, truncate_dim)
-            ways = {"device": device, "truncate": truncate, "stride": stride}
-            verb = verb.replace(
-                **{name: way for name, way in ways.items() if way not in (None, False)}
-            )
+            ways = {"device": device, "truncate": truncate or None, "stride": stride}
+            verb = verb.replace(**{name: way for name, way in ways.items() if way is not None})
             verb, _ = at_one_commit(verb, parts.plan())
             about = _about(before, verb, files, key, prompt, query_prompt, store.path)
             schema = find_schema(files, (about.text,), _kept(store, about, keep))
@@ -154,27 +154,36 @@ def index(
                 store.check_columns(schema.keep)
             _check_keys(files, about)
             verb = verb.replace(text=about.text, prompt=about.prompt)
-            try:
-                report = lake(
-                    source,
-                    f"{store.path}.units",
-                    verb,
-                    keep=schema.keep.names,
-                    workers=workers,
-                    unit_rows=unit_rows or UNIT_ROWS,
-                    progress=progress,
-                )
-            except LakeError as error:
-                report, refusal = error.report, error
-                if report.failed or report.left:
-                    raise
+            ways = {"workers": workers, "unit_rows": unit_rows, "progress": progress}
+            report = _embed(source, store, verb, keep=schema.keep.names, **ways)
             parts.take(store, about)
             taken = report.rows - report.faults
+            refusal = _left_out(report) if report.faults else None
         store.build()
         parts.forget_taken(store)
         if refusal is not None:
             raise refusal
         return Indexed(store.path, store.rows(), taken, time.monotonic() - began)
+
+
+def _embed(source: Any, store: Store, verb: Verb, **ways: Any) -> LakeReport:
+    """Make the lake of vectors; rows without one are no error yet."""
+    given = {name: way for name, way in ways.items() if way is not None}
+    try:
+        return lake(source, f"{store.path}.units", verb, **given)
+    except LakeError as error:
+        report = error.report
+        if not isinstance(report, LakeReport) or report.failed or report.left:
+            raise
+        return report
+
+
+def _left_out(report: LakeReport) -> LakeError:
+    """Error for rows without a vector, where all others are in the index."""
+    what, _ = unanswered(report.errors, report.faults, report.missing, report.rows)
+    error = LakeError(what, remedy=Remedy("all others are in the index; fix these, and add them"))
+    error.report = report
+    return error
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ TAKEN_KEY = b"roberta_hub"
 INDEXED_ROWS = 50_000
 """Rows from which the vectors get an index of LanceDB's; fewer are all compared, which is exact."""
 PROBES = 40
-REFINE = 20
+REFINE = 5
 """Partitions that a query looks into, and candidates per hit that are compared exactly."""
 SCANNED_ROWS = 4096
 """Rows that are read at once."""
@@ -210,14 +210,14 @@ class Store:
     def near(self, vectors: Tensor, least: float, count: int) -> list[list[tuple[int, float]]]:
         """Find the numbers of all rows whose cosine to each vector is not less, by the index.
 
-        Where as many are found as were asked for, there may be more, and more are asked for.
+        Where as many are near as were asked for, there may be more, and more are asked for.
         """
         found = self.table.search(list(vectors.numpy()), vector_column_name=VECTOR)
         found = found.distance_type("cosine").limit(count).select([NUMBER, "_distance"])
-        found = found.distance_range(upper_bound=1 - least + ROUNDING)
         near: list[list[tuple[int, float]]] = [[] for _ in vectors]
         for row in found.nprobes(PROBES).refine_factor(REFINE).to_list():
-            near[row.get("query_index", 0)].append((row[NUMBER], 1.0 - row["_distance"]))
+            if (cosine := 1.0 - row["_distance"]) >= least - ROUNDING:  # exact: it is refined
+                near[row.get("query_index", 0)].append((row[NUMBER], cosine))
         for i, own in enumerate(near):
             if len(own) >= count < self.rows():
                 near[i] = self.near(vectors[i : i + 1], least, 8 * count)[0]
@@ -252,9 +252,9 @@ def metric_of(similarity: str) -> str:
 
 
 def _vector_index(about: About) -> Any:
-    from lancedb.index import IvfPq
+    from lancedb.index import IvfSq
 
-    return IvfPq(distance_type=metric_of(about.similarity))
+    return IvfSq(distance_type=metric_of(about.similarity))
 
 
 def score_of(metric: str, distance: float) -> float:
