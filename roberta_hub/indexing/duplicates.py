@@ -54,7 +54,7 @@ class Duplicates(Reported):
     """For each text the number of the one that is kept of its group: its own, if it is kept."""
     similarity: array[float] = field(repr=False)
     """For each text its similarity to that one; 1.0 if they are equal but for case, white space
-    and Unicode form."""
+    and Unicode form. A text that is equal to an earlier one has the similarity of that."""
     equal: int
     """Texts that are equal to a kept one."""
     near: int
