@@ -31,6 +31,7 @@ extras = {
     "multilingual": ["sentencepiece>=0.2.3"],
     "hub": ["huggingface_hub>=1.31"],
     "evaluation": ["pytrec-eval-terrier>=0.5.7"],
+    "index": ["bm25s>=0.3", "datasketch>=1.6", "lancedb>=0.40", "pyarrow>=17"],
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "nbconvert", "nbformat"],
     "plots": ["matplotlib>=3.7"],
     "serve": [
@@ -51,6 +52,7 @@ extras["test"] = [
     *extras["multilingual"],
     *extras["hub"],
     *extras["evaluation"],
+    *extras["index"],
     *extras["onnx"],
     *extras["serve"],
     "pandas>=2",

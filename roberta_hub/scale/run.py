@@ -144,7 +144,7 @@ def lake(
         folder = folder_of(path)
         _check_target(files, system, folder, path)
         plan = plans.load(system, folder)
-        verb, named = _at_one_commit(verb, plan)
+        verb, named = at_one_commit(verb, plan)
         source_schema = find_schema(files, verb.text, kept)
         plain = verb.replace(
             text=source_schema.text, device=None, optimize=None
@@ -283,7 +283,7 @@ def _check_target(source: LakeSource, system: Any, folder: str, path: str) -> No
         raise InputError(f"{folder} is a file; give a folder, or a name that ends in .parquet")
 
 
-def _at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str, str] | None]:
+def at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str, str] | None]:
     """Say the commit of a model at Hugging Face, so that every worker takes the same.
 
     A lake that was begun resumes at the commit of its plan, whatever the name means by now.

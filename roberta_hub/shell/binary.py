@@ -80,7 +80,8 @@ class ParquetSink:
         if isinstance(value, dict):
             inner = [(str(name), self._type(value[name], None)) for name in sorted(value)]
             return arrow.struct(inner)
-        return {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}[type(value)]
+        plain = {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
+        return (plain | {bool: arrow.bool_()})[type(value)]
 
 
 class NpySink:

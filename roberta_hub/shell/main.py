@@ -34,6 +34,8 @@ VERBS_BY_SECTION = {
     },
     "texts to numbers": {
         "embed": "one vector for each text",
+        "index": "vectors kept on disk, for similar: added to, resumed, searched in milliseconds",
+        "duplicates": "texts that are there twice, or nearly so, by words or by vectors",
         "features": "the model's hidden states, of each token or pooled",
         "tokens": "the pieces and ids that the model reads",
     },
@@ -249,6 +251,14 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import similar
 
         return similar
+    if name == "duplicates":
+        from roberta_hub.shell import duplicates
+
+        return duplicates
+    if name == "index":
+        from roberta_hub.shell import index
+
+        return index
     if name == "train":
         from roberta_hub.shell import train
 

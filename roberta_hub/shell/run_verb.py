@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -69,16 +69,7 @@ def run_windows(
     load: Callable[[Request], RobertaHubInterface] | None = None,
 ) -> int:
     """Answer the inputs of a command line in order, window by window."""
-    kind = format_of(request, answer_format)  # raises before anything is read
-    source = read_source(request, answer_format.parts)
-    layout = Layout(
-        answer_format,
-        blocks=bool(request.texts or request.pairs),
-        kept=_kept(request, source, kind),
-        has_error_column=request.errors == "column" and kind not in TEXT_ONLY_FORMATS,
-    )
-    layout.check(list(answer_format.sample))
-    items = source.items if layout.kept is None else map(_fitting(layout.kept), source.items)
+    source, layout, items = open_rows(request, answer_format)
     given = group_in_windows(items, most)
     first = next(given, [])  # before the model is loaded: the texts may be invalid
     layout.set_names(first)
@@ -96,6 +87,23 @@ def run_windows(
             print("roberta-hub: note: no texts, so no answers", file=sys.stderr)
     tally.finish(request.errors)
     return 0
+
+
+def open_rows(
+    request: Request, answer_format: AnswerFormat
+) -> tuple[Source, Layout, Iterator[Item | None]]:
+    """Open the inputs of a command line, with the columns that are kept beside the answers."""
+    kind = format_of(request, answer_format)  # raises before anything is read
+    source = read_source(request, answer_format.parts)
+    layout = Layout(
+        answer_format,
+        blocks=bool(request.texts or request.pairs),
+        kept=_kept(request, source, kind),
+        has_error_column=request.errors == "column" and kind not in TEXT_ONLY_FORMATS,
+    )
+    layout.check(list(answer_format.sample))
+    items = source.items if layout.kept is None else map(_fitting(layout.kept), source.items)
+    return source, layout, items
 
 
 def _kept(request: Request, source: Source, kind: str) -> KeptColumns | None:
