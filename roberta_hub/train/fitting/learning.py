@@ -74,7 +74,11 @@ from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.fitting.scores import EvaluationKind
 from roberta_hub.train.fitting.split import folds, group_duplicates
 from roberta_hub.train.fitting.trials import list_trials, trial_name
-from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
+from roberta_hub.train.fitting.zero_shot_baseline import (
+    labels_are_words,
+    one_label_negates_another,
+    zero_shot_probabilities,
+)
 from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded
@@ -230,7 +234,7 @@ class _Table:
         head = self.learner.head
         if self.kind == "regression" or len(self.names) < 2 or pooling_of(head) != "mean":
             return None
-        if not labels_are_words(self.names):
+        if not labels_are_words(self.names) or one_label_negates_another(self.names):
             return None
         plain = [name.replace("_", " ") for name in self.names]
         ids = self.roberta.tokenizer.encode_batch(plain)
