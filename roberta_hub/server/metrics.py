@@ -28,7 +28,9 @@ class Metrics:
             "roberta_hub_batch_rows", "Texts or pairs of a batch.", buckets=_POWERS, registry=own
         )
         self._tokens = Counter("roberta_hub_tokens", "Tokens run, estimated.", registry=own)
-        self._busy = Counter("roberta_hub_model_seconds", "Seconds that the model ran.", registry=own)
+        self._busy = Counter(
+            "roberta_hub_model_seconds", "Seconds that the model ran.", registry=own
+        )
         waiting = Gauge(
             "roberta_hub_waiting_tokens", "Tokens that wait or run now, estimated.", registry=own
         )
