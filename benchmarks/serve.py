@@ -1,7 +1,7 @@
 """Requests per second, p50 and p99 of servers of all-MiniLM-L6-v2 at 1, 8 and 64 clients.
 
     python benchmarks/serve.py
-    python benchmarks/serve.py --only "roberta-hub serve" plain --seconds 2 --rounds 1
+    python benchmarks/serve.py --only litserve "roberta-hub serve" plain --seconds 2 --rounds 1
     python benchmarks/serve.py --infinity ENVIRONMENT/bin/infinity_emb
 
 All servers run all the time, and one is asked at a time, in turns: a round asks each for some
@@ -34,7 +34,7 @@ from lib.fit_engines import MINILM, weights  # noqa: E402
 from lib.report import about, write  # noqa: E402
 
 OURS = "roberta-hub serve"
-ENGINES = (OURS, "plain", "executor", "batching", "litserve")
+ENGINES = (OURS, "plain", "executor", "batching")
 TITLES = {
     "plain": "FastAPI, sentence-transformers as written",
     "executor": "the same with a thread of the model's own, orjson",
