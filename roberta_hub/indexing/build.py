@@ -226,7 +226,7 @@ def _verb(
     model: str | os.PathLike[str] | None,
     revision: str | None,
     text: str | None,
-    dtype: Vectors | None,
+    dtype: Any,
     truncate_dim: int | None,
 ) -> Verb:
     """Take what was given, else what the index says of itself, else the defaults."""

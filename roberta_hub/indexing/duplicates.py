@@ -117,7 +117,7 @@ def duplicates(
     one_of("by", by, tuple(THRESHOLDS))
     store = Store(texts) if isinstance(texts, (str, os.PathLike)) and is_index(texts) else None
     if store is None:
-        own = texts if isinstance(texts, Iterator) else as_texts(texts, "texts")[0]
+        own: Any = texts if isinstance(texts, Iterator) else as_texts(texts, "texts")[0]
         return find_duplicates(own, by, threshold)
     return find_duplicates(store.texts(), by, threshold, store)
 

@@ -55,7 +55,7 @@ class Index:
         return f"<index {self._store.path}, {len(self):,} rows, of {self.about.named()}>"
 
     @overload
-    def search(
+    def search(  # type: ignore[overload-overlap]
         self,
         queries: str,
         topk: int = 5,
@@ -128,13 +128,17 @@ class Index:
             )
 
         vectors = check_vectors(vectors_of(queries, "queries", embed), "queries", self.about.width)
-        found = [
+        found: list[Any] = [
             [self._hit(row) for row in self._rows(vector, topk, condition, exact)]
             for vector in vectors.float().cpu().numpy()
         ]
-        if isinstance(queries, str):
-            return hits(queries, found[0])
-        return hits_of_many(asked or [f"query {i}" for i in range(len(found))], found)
+        shown: Any = (
+            hits(queries, found[0])
+            if isinstance(queries, str)
+            else hits_of_many(asked or [f"query {i}" for i in range(len(found))], found)
+        )
+        own: list[list[RowHit]] | list[RowHit] = shown
+        return own
 
     def _rows(self, vector: Any, topk: int, where: str | None, exact: bool) -> list[dict[str, Any]]:
         return self._store.nearest(vector, self._metric, topk, where, exact)

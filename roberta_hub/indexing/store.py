@@ -241,7 +241,7 @@ class Store:
             ) from None
 
 
-def metric_of(similarity: str) -> str:
+def metric_of(similarity: str) -> Any:
     """LanceDB's name of a model's similarity."""
     if similarity not in _METRICS:
         raise InputError(

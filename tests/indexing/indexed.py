@@ -55,5 +55,5 @@ def write_csv(path: Path, texts: Sequence[str], first: int = 0, lang: str = "en"
 
 
 def rows_of(path: Path) -> list[tuple[str, str]]:
-    table = roberta_hub.open_index(path).table.to_arrow()
+    table = roberta_hub.open_index(path).table.to_arrow().sort_by("_number")
     return list(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
