@@ -6,13 +6,15 @@ import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import click
 
 from roberta_hub.errors import Advice, InputError, placed
 from roberta_hub.shell.layout import AnsweredRow, Layout
-from roberta_hub.shell.options import Request, examples, takes_texts
+from roberta_hub.shell.options import Request, complete_model, examples, takes_texts
 from roberta_hub.shell.reading import STDIN, Item, check_words, open_source
 from roberta_hub.shell.run_verb import load_requested
 from roberta_hub.shell.signature import takes_arguments
@@ -30,13 +32,20 @@ BLOCK_ROWS = 2048
         'roberta-hub similar "late delivery" -i reviews.csv --text text -k 3 -f jsonl',
     )
 )
-@takes_arguments("interface.py", "search")
+@takes_arguments(
+    "interface.py",
+    "search",
+    rerank={"metavar": "MODEL", "shell_complete": complete_model},
+    truncate_dim={"ends": (1, None)},
+    ranges=None,
+)
 @takes_texts
-def similar(request: Request, topk: int) -> int:
+def similar(request: Request, topk: int, rerank: str | None, **settings: Any) -> int:
     """Find the texts of a file, or of standard input, that are nearest to each TEXT.
 
     The answer has `hits`, the nearest first: the text, its place `index`, counted from 0, and its
-    `score`, the cosine. The search is exact, and the file may be larger than memory.
+    `score`, the cosine. The search is exact, and the file may be larger than memory, unless words
+    are compared too.
     """
     if not request.texts or request.pairs:
         raise click.UsageError("give the texts to look for as arguments, and the corpus with -i")
@@ -53,6 +62,7 @@ def similar(request: Request, topk: int) -> int:
     corpus = _Corpus(request)
     with open_sink(request, layout) as sink:
         roberta = load_requested(request)
+        reranker = None if rerank is None else load_requested(replace(request, model=rerank))
         with (
             warnings.catch_warnings(),
             placed(
@@ -63,7 +73,10 @@ def similar(request: Request, topk: int) -> int:
         ):
             # The tally names the file's line.
             warnings.filterwarnings("ignore", r"corpus\[\d+\].* empty", Advice)
-            found = roberta.search(list(request.texts), corpus.texts(), topk, **request.options)
+            options = {**settings, **request.options}
+            found = roberta.search(
+                list(request.texts), corpus.texts(), topk, rerank=reranker, **options
+            )
         records = (
             [{**hit.to_dict(), "index": corpus.number(hit.index)} for hit in hits] for hits in found
         )
@@ -122,8 +135,9 @@ class _Corpus:
             yield item.texts[0]
 
     def where(self, number: int) -> str:
-        """Place of one of the latest texts."""
-        return self._places[number - self._count]
+        """Place of one of the latest texts; an older one's number."""
+        behind = self._count - number
+        return self._places[-behind] if behind <= len(self._places) else f"text {number}"
 
     def number(self, index: int) -> int:
         """Row of a text, from 0; those that are left out count."""
