@@ -47,6 +47,10 @@ SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 _LATER = ("include_prompt", "truncate_dim", "layers")
 """Fields of `SentenceSettings` that 0.2.0 had not: a model without them keeps its file, and its
 digest in a lake."""
+VectorDtype = Literal["float32", "float16", "int8", "binary", "ubinary"]
+"""How `embed` writes a vector: as floating-point numbers, as int8 between ranges, or as a bit a
+number, eight in a byte: "binary" as int8 and "ubinary" as uint8, as sentence-transformers does."""
+VECTOR_DTYPES: tuple[VectorDtype, ...] = get_args(VectorDtype)
 LayerKind = Literal["dense", "layer_norm", "normalize", "dropout"]
 """Layers over pooled vectors."""
 MAX_LAYERS = 16

@@ -126,6 +126,7 @@ def same(wanted: str, found: str, near: float = 0.0) -> bool:
 def sessions() -> list[Path]:
     """The pages whose Python blocks share their names."""
     pages = [*(ROOT / "docs/start").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")]
+    pages.append(ROOT / "SKILL.md")  # made of the guides by tools/skill.py
     elsewhere = {*PAGES, *(ROOT / name for name in ELSEWHERE)}
     texts = {page: page.read_text("utf-8") for page in sorted(pages) if page not in elsewhere}
     return [page for page, text in texts.items() if FENCE.search(text) and ">>> " not in text]
