@@ -70,7 +70,7 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
           child 1, sport: float
     """
     pa = arrow()
-    plain = {str: pa.string(), int: pa.int32(), float: pa.float32()}
+    plain = {str: pa.string(), int: pa.int32(), float: pa.float32(), bool: pa.bool_()}
     exact = "per_token" in columns  # sums over a text's tokens
 
     def kind(name: str, value: Any) -> Any:
@@ -83,7 +83,8 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
             return pa.list_(pa.string())
         if isinstance(value[0], dict):
             return pa.struct([(str(label), pa.float32()) for label in sorted(value[0])])
-        return pa.float64() if exact and isinstance(value[0], float) else plain[type(value[0])]
+        first = sample[name] if value[0] is None else value[0]  # a label that is refused
+        return pa.float64() if exact and isinstance(first, float) else plain[type(first)]
 
     return pa.schema([(name, kind(name, value)) for name, value in columns.items()])
 

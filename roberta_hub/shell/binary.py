@@ -70,8 +70,9 @@ class ParquetSink:
         self._rows = []
 
     def _type(self, value: Any, sample: Any) -> Any:
-        """Arrow type of a column, from a value, or from the sample if a list is empty."""
+        """Arrow type of a column, from a value, or from the sample if it is empty or null."""
         arrow = self._arrow
+        value = sample if value is None else value  # a label that is refused
         if isinstance(value, array):
             return arrow.list_(arrow.float32(), len(value))
         if isinstance(value, list):
@@ -80,7 +81,8 @@ class ParquetSink:
         if isinstance(value, dict):
             inner = [(str(name), self._type(value[name], None)) for name in sorted(value)]
             return arrow.struct(inner)
-        return {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}[type(value)]
+        plain = {str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
+        return {**plain, bool: arrow.bool_()}[type(value)]
 
 
 class NpySink:
