@@ -162,7 +162,8 @@ def _one(
         "majority": int(wanted.bincount().max()) / len(right),
     }
     names = [*known, REJECTED]
-    counts = count_labels([{names[k]} for k in wanted], [{names[k]} for k in answered])
+    both = ([{names[k]} for k in own.tolist()] for own in (wanted, answered))
+    counts = count_labels(*both)
     groups = names if any(counts.of(REJECTED)) else known
     return numbers, label_groups(counts, groups), measures["accuracy"]
 

@@ -18,8 +18,8 @@ from roberta_hub.errors import InputError
 
 KNOWN_POWER = 2.0
 """How much known pieces count beside the probability; results/reject.md has what others reach."""
-MOST_PIECES = 1 << 24
-"""Ids of a vocabulary are smaller."""
+MOST_BYTES = 1 << 20
+"""Bytes with a bit for each id of a vocabulary are fewer."""
 
 
 def certainties(probabilities: Tensor, ids: Sequence[Tensor], pieces: str | None) -> Tensor:
@@ -68,7 +68,7 @@ def pack_pieces(texts: Iterable[Iterable[int] | Tensor]) -> str:
 def unpack_pieces(packed: str) -> Tensor:
     """Read what `pack_pieces` wrote: whether each id occurs, (ids,)."""
     try:
-        raw = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), MOST_PIECES)
+        raw = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), MOST_BYTES)
     except (binascii.Error, ValueError, zlib.error):
         raise InputError("known_pieces is no text that `fit` wrote") from None
     places = torch.arange(8 * len(raw))

@@ -14,7 +14,7 @@ from shell.running import Run, runner
 from small_models import copied, small_roberta
 
 from roberta_hub import RobertaHubInterface, compare, evaluate, load_model
-from roberta_hub.errors import Advice, InputError
+from roberta_hub.errors import Advice, CheckpointError, InputError
 from roberta_hub.inference.certainty import KNOWN_POWER, pack_pieces
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.measures.refusals import auroc
@@ -144,7 +144,7 @@ def test_our_format_keeps_it_and_others_say_that_they_cannot(
         about = json.loads((tmp_path / "own/config.json").read_text())
         about["heads"]["topic"]["reject_below"] = value
         (tmp_path / "own/config.json").write_text(json.dumps(about))
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(CheckpointError, match=words):
             load_model(tmp_path / "own")
 
 
