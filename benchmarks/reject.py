@@ -127,13 +127,13 @@ def drawn(cell: Cell, seed: int) -> dict[str, list[Row]]:
         if name not in unknown:
             learn += [row for row in train if row[1] == name][: cell.rows]
     learnt = {text for text, _ in learn}
-    asked = test if cell.table == "banking77" else [*test, *train[:2000]]
+    asked = test if cell.table == "banking77" else [*test, *train[:1500]]
     asked = [row for row in asked if row[0] not in learnt]
     half = slice(0, None, 2) if cell.table == "banking77" else slice(1, None, 2)
     return {
         "learn": learn,
-        "known": [row for row in asked if row[1] not in unknown][:1000],
-        "unknown": [row for row in asked if row[1] in unknown][:600],
+        "known": [row for row in asked if row[1] not in unknown][:500],
+        "unknown": [row for row in asked if row[1] in unknown][:300],
         "languages": [(text, "") for text in OTHER_LANGUAGES[half]],
         "noise": [(text, "") for text in noise()[half]],
     }

@@ -123,7 +123,7 @@ def test_what_has_no_single_class_is_refused_by_name(base: Path) -> None:
             fitted(table, reject=0.05, model=base)
     spans = [{"text": f"Ada {i}", "spans": [[0, 3, "PER"]]} for i in range(30)]
     with pytest.raises(InputError, match="reject means nothing to a tagger"):
-        fitted(spans, reject=0.05, model=base, label="spans")
+        roberta_hub.fit(spans, reject=0.05, model=base, label="spans")
     for value in (0, 1, -0.1, 5):
         with pytest.raises(InputError, match=rf"reject is {value}; give a number above 0 "):
             fitted(rows(30), reject=value)
