@@ -95,13 +95,8 @@ def fit_rejection(
 ) -> tuple[Rejection, list[Prediction]]:
     """Find when to refuse; return the answers too, each refused by what the other folds say.
 
-    Args:
-        answers: to the rows of the folds, in their order, each by what the others taught.
-        ids: of all rows, with specials.
-        folds: numbers of the rows that were answered.
-        rows: numbers of the rows that were learnt in turns.
-        share: of the rows that may be refused.
-        learnt: numbers of the rows that are learnt at last; None: `rows`.
+    The answers are those to the rows of the folds, in their order; `rows` were learnt in turns, and
+    `learnt` are learnt at last.
     """
     sure: list[float] = []
     for fold, own in zip(folds, _parts(answers, folds), strict=True):
