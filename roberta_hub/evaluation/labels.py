@@ -162,8 +162,8 @@ def _one(
         "majority": int(wanted.bincount().max()) / len(right),
     }
     names = [*known, REJECTED]
-    both = ([{names[k]} for k in own.tolist()] for own in (wanted, answered))
-    counts = count_labels(*both)
+    sets = [[{names[k]} for k in own.tolist()] for own in (wanted, answered)]
+    counts = count_labels(sets[0], sets[1])
     groups = names if any(counts.of(REJECTED)) else known
     return numbers, label_groups(counts, groups), measures["accuracy"]
 

@@ -154,7 +154,8 @@ def _certainties(answers: Sequence[Prediction], ids: Sequence[Tensor], pieces: s
 def _marked(
     answers: Sequence[Prediction], sure: Sequence[float], below: Sequence[float]
 ) -> list[Prediction]:
-    return [answer.refuse(*own) for answer, *own in zip(answers, sure, below, strict=True)]
+    rows = zip(answers, sure, below, strict=True)
+    return [answer.refuse(certainty, least) for answer, certainty, least in rows]
 
 
 # ---- what is told ----
