@@ -74,6 +74,40 @@ the known rows that have the highest score.
 BANKING77 and half of the strange texts chose the package's score, "known^2 / perplexity"; TREC
 and the other half judge it.
 """
+NOTES = """\
+## What the tables say
+
+- A probability, or a perplexity, is one number of the head, but a softmax over four classes is sure
+  of nine texts of noise in ten. The pieces tell noise and other languages, for a bit each.
+- Fewer than 5 % of the known rows are refused: the final model has learnt more rows than each fold,
+  so that its threshold is on the safe side.
+- The accuracy of the 95 % most certain rows is above that of all.
+- Unknown intents of BANKING77 are near the learnt ones ("card arrival", "card delivery estimate"),
+  and unknown questions of TREC use the same words: both are mostly answered.
+
+## Measured once
+
+BANKING77 with 24 rows an intent, a regression with fixed settings, two draws, whose AUROC was .836
+by the largest probability and .847 by 1 / perplexity: the largest logit .846, the energy (logsumexp
+of the logits) .841, the cosine to the nearest class mean .795 and to the nearest row .852, the
+probability together with the latter (log p + 3 cos) .875. So vectors of all rows would rank better
+by .03. They are not stored: it takes a vector a row, and new ones in each fold.
+
+`zero_shot(..., none="other")` gives "other" where `multi_label=True` would give no label. Shares of
+texts that get it from roberta.tiny, of 60 rows of BANKING77, 40 sentences about films (MR), 40
+questions (TREC), 32 sentences in other languages and 30 of noise:
+
+| labels | by | banking | films | questions | languages | noise |
+|---|---|--:|--:|--:|--:|--:|
+| bank cards, bank transfers, cash withdrawals, exchange rates, passwords and PIN | entailment | \
+.53 | 1.00 | .95 | .97 | .87 |
+| the same | meaning | .15 | 1.00 | .93 | .94 | .73 |
+| the same | both (the default) | .17 | 1.00 | .93 | .97 | .83 |
+| banking, travel, cooking, sport | both | .67 | .68 | .68 | .56 | .37 |
+| banking | entailment (a single label) | .97 | 1.00 | 1.00 | 1.00 | 1.00 |
+
+Labels that name what the texts say work; broad labels do not.
+"""
 Score = Callable[[list[Prediction], list[torch.Tensor], str], list[float]]
 
 
@@ -229,7 +263,7 @@ def main() -> None:
         lines.append("")
         values[f"{cell.table} {how}"] = tables
     values["about"] = about("torch")
-    write("reject", "\n".join([INTRODUCTION, *lines]), values)
+    write("reject", "\n".join([INTRODUCTION, *lines, NOTES]), values)
 
 
 if __name__ == "__main__":

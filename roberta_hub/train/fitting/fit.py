@@ -106,8 +106,8 @@ def fit(
         trials: number of other combinations of learning rate and epochs to try by
             cross-validation, within the limit of the work. None: 0.
         reject: share of texts with known classes that the model may refuse to answer, such as
-            0.05. It then refuses texts that no class fits: their `label` is None, and `rejected`
-            is True. Split conformal prediction (Papadopoulos et al. 2002) chooses the threshold on
+            0.05. It then refuses texts that no class fits: they have no label, and are marked as
+            `rejected`. Split conformal prediction (Papadopoulos et al. 2002) chooses the threshold on
             rows outside the training, so that at most this share is refused on average, if new
             texts come as these rows did. That is exact where the rows were held out (over 2,000
             rows); of out-of-fold answers it is the observed share, and twice the share is proved
