@@ -58,6 +58,8 @@ class Cell:
     """Classes that are not learnt."""
 
 
+MAKERS = {name: getattr(learning, name) for name in ("fit_rejection", "held_out_rejection")}
+"""What chooses a threshold; a fit keeps what they are given."""
 FEW = (Cell("banking77", 24, 1e-6, 19), Cell("trec", 64, 1e-6, 2))
 """A regression on the model's vectors alone."""
 WHOLE = (Cell("banking77", None, None, 19),)
@@ -181,8 +183,7 @@ def fitted(cell: Cell, seed: int) -> dict[str, Any]:
             found: dict[str, Any] = pickle.load(file)
         return found
     rows, kept = drawn(cell, seed), dict[str, Any]()
-    for called in ("fit_rejection", "held_out_rejection"):
-        make = getattr(learning, called)
+    for called, make in MAKERS.items():
 
         def keep(*given: Any, make: Any = make, called: str = called) -> Any:
             kept[called] = given
