@@ -61,6 +61,11 @@ class Prediction:
     how many labels the answer wavers between. Of `zero_shot` it is the best label's probability by
     itself. None: no answer is refused."""
 
+    def __post_init__(self) -> None:
+        for name in ("rejected", "certainty"):  # of a head that refuses none they are no values
+            if getattr(self, name) is None:
+                object.__delattr__(self, name)
+
     @classmethod
     def of(
         cls,
