@@ -105,10 +105,10 @@ def fit(
         pooling: what the head reads, "cls" or "mean". None: what the model was trained with.
         trials: number of other combinations of learning rate and epochs to try by
             cross-validation, within the limit of the work. None: 0.
-        reject: share of texts with known classes that the model may refuse to answer, such as
-            0.05. It then refuses texts that no class fits: they have no label, and are marked as
-            `rejected`. Split conformal prediction (Papadopoulos et al. 2002) chooses the threshold on
-            rows outside the training, so that at most this share is refused on average, if new
+        reject: share of texts with known classes that the model may refuse to answer, such as 0.05.
+            It then refuses texts that no class fits: they have no label, and are marked as
+            `rejected`. Split conformal prediction (Papadopoulos et al. 2002) chooses the threshold
+            on rows outside the training, so that at most this share is refused on average, if new
             texts come as these rows did. That is exact where the rows were held out (over 2,000
             rows); of out-of-fold answers it is the observed share, and twice the share is proved
             (Barber et al. 2021). None: every text gets a label.
