@@ -95,6 +95,11 @@ of the logits) .841, the cosine to the nearest class mean .795 and to the neares
 probability together with the latter (log p + 3 cos) .875. So vectors of all rows would rank better
 by .03. They are not stored: it takes a vector a row, and new ones in each fold.
 
+The whole model, trained once on 40 rows an intent (2,315 rows, one draw, 125 CPU seconds; its
+threshold is by rows that are never learnt): AUROC .893 (.904 by the largest probability), refused
+are 4.0 % of the known rows, 40 % of the unknown ones and all strange texts; accuracy .928, at 95 %
+.962.
+
 `zero_shot(..., none="other")` gives "other" where `multi_label=True` would give no label. Shares of
 texts that get it from roberta.tiny, of 60 rows of BANKING77, 40 sentences about films (MR), 40
 questions (TREC), 32 sentences in other languages and 30 of noise:
