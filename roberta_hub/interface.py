@@ -193,6 +193,9 @@ class RobertaHubInterface(nn.Module):
         thresholds: for each label of a head the lowest probability that gives it, as a tuple in the
             order of `head_labels`. Heads of kind "multi_label" may have them; the default is 0.5.
             They are checked when they are used.
+        reject_below: for each head that may refuse to answer the `certainty` of a `Prediction`
+            below which it does, 0 to 1. `fit(..., reject=0.05)` chooses it. To have every text
+            answered again: `del roberta.reject_below[head]`.
         word_rules: how `tag` splits texts for a token head: "words", as treebanks do, the default;
             or "clusters", runs of letters and digits and every other character, for taggers of
             `fit`; "parts" are such runs cut at combining marks, for those that an older `fit` made.
@@ -210,6 +213,7 @@ class RobertaHubInterface(nn.Module):
     inputs = HeadFact[Inputs]("inputs")
     kinds = HeadFact[HeadKind]("kind")
     thresholds = HeadFact[tuple[float, ...]]("thresholds")
+    reject_below = HeadFact[float]("reject_below")
     word_rules = HeadFact[WordRule]("words")
     fitted: Any = None
     learnt: frozenset[str] = frozenset()
@@ -410,7 +414,9 @@ class RobertaHubInterface(nn.Module):
 
         Returns:
             A `Prediction` for each text. It has `label`, its probability `score`, the `scores` of
-            all labels, and with `multi_label` also `labels`, which may be empty. If the head has
+            all labels, and with `multi_label` also `labels`, which may be empty. A head of
+            `fit(..., reject=)` may refuse a text that no label fits: `label` is then None, and
+            `rejected` is True; `score` stays that of the most probable label. If the head has
             one output (regression, reranker), `score` is that output, and with `multi_label` its
             sigmoid.
 
@@ -476,6 +482,7 @@ class RobertaHubInterface(nn.Module):
         head: str | None = None,
         multi_label: bool = False,
         by: Way | None = None,
+        none: str | None = None,
         **options: Unpack[Options],
     ) -> Prediction: ...
     @overload
@@ -488,6 +495,7 @@ class RobertaHubInterface(nn.Module):
         head: str | None = None,
         multi_label: bool = False,
         by: Way | None = None,
+        none: str | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction]: ...
     def zero_shot(
@@ -499,6 +507,7 @@ class RobertaHubInterface(nn.Module):
         head: str | None = None,
         multi_label: bool = False,
         by: Way | None = None,
+        none: str | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction] | Prediction:
         """Give each text one of your own labels, without training.
@@ -528,11 +537,14 @@ class RobertaHubInterface(nn.Module):
                 probabilities add up to 1. A single label always has an independent probability.
             by: "entailment", "meaning" (the nearest label by its vector) or "both". None: the
                 model's setting, else entailment; with one label or a named head always entailment.
+            none: label for texts that none of `labels` fits, such as "other": those to which
+                `multi_label` would give no label. None: each text gets one of `labels`.
             options: batch_tokens, progress, truncate, stride; see `features`. A text that is too
                 long for sentence vectors alone is compared in windows.
 
         Returns:
-            A `Prediction` for each text, with a probability for each of `labels`.
+            A `Prediction` for each text, with a probability for each of `labels`. With `none`,
+            `rejected` says whether its label is `none`.
 
         Raises:
             UnknownNameError: the model has no such head.
@@ -554,6 +566,7 @@ class RobertaHubInterface(nn.Module):
             "head": head,
             "multi_label": multi_label,
             "by": by,
+            "none": none,
         }
         return answer_texts(ZERO_SHOT, verb_model(self, **options), texts, settings)
 

@@ -149,5 +149,8 @@ def beside_weights(
     about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos)) | EXPORTED
     if (thresholds := checkpoint.known(head or "").thresholds) is not None:
         about[THRESHOLDS] = list(thresholds)
+    for fact in ("reject_below", "known_pieces"):
+        if (value := getattr(checkpoint.known(head or ""), fact)) is not None:
+            about[f"roberta_hub_{fact}"] = value
     files = files_beside(checkpoint, tokenizer) if is_written_by_its_class(tokenizer) else {}
     return files | {"config.json": json.dumps(about, indent=2, ensure_ascii=False).encode()}

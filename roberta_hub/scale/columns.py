@@ -72,7 +72,7 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32", ranges: A
           child 1, sport: float
     """
     pa = arrow()
-    plain = {str: pa.string(), int: pa.int32(), float: pa.float32()}
+    plain = {str: pa.string(), int: pa.int32(), float: pa.float32(), bool: pa.bool_()}
     exact = "per_token" in columns  # sums over a text's tokens
 
     def kind(name: str, value: Any) -> Any:
@@ -85,7 +85,8 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32", ranges: A
             return pa.list_(pa.string())
         if isinstance(value[0], dict):
             return pa.struct([(str(label), pa.float32()) for label in sorted(value[0])])
-        return pa.float64() if exact and isinstance(value[0], float) else plain[type(value[0])]
+        first = sample[name] if value[0] is None else value[0]  # a label that is refused
+        return pa.float64() if exact and isinstance(first, float) else plain[type(first)]
 
     def note(name: str) -> Any:
         return vector_note(vectors, ranges) if name == "vector" else None

@@ -80,7 +80,8 @@ class Verb:
 
     Columns of the answers:
         classify, zero_shot   `label`, `score`; with `scores=True` also `scores`, a struct; where a
-                              text may have several labels also `labels`, a list
+                              text may have several labels also `labels`, a list; where one may
+                              be refused also `rejected`, and then `label` is null
         embed, features       `vector`, a FixedSizeList; features want `pooling`
         similarity            `similarity` of the two texts of a row, as `roberta.similarity`
         score                 `score`, `tokens`, `per_token`

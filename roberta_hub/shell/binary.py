@@ -80,8 +80,9 @@ class ParquetSink:
         self._rows = []
 
     def _type(self, value: Any, sample: Any) -> Any:
-        """Arrow type of a column, from a value, or from the sample if a list is empty."""
+        """Arrow type of a column, from a value, or from the sample if it is empty or null."""
         arrow = self._arrow
+        value = sample if value is None else value  # a label that is refused
         if isinstance(value, array):
             half = self._layout.answer_format.vectors == "float16"
             floats = arrow.float16() if half else arrow.float32()

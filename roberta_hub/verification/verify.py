@@ -390,6 +390,9 @@ class _Work:
         }:
             said = "gives labels from other probabilities on (thresholds)"
             self.findings.append(Finding("fault", "thresholds", said, name, 0.0, 0.0))
+        if (theirs.reject_below, theirs.known_pieces) != (ours.reject_below, ours.known_pieces):
+            said = "refuses other answers (reject_below)"
+            self.findings.append(Finding("fault", "reject_below", said, name, 0.0, 0.0))
         if theirs.words != ours.words:
             said = f"cuts texts into {theirs.words!r}, and our model into {ours.words!r}"
             self.findings.append(Finding("fault", "words", said, name, 0.0, 0.0))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from roberta_hub.measures.counts import f1
+from roberta_hub.settings import REJECTED
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Part
@@ -33,21 +34,27 @@ def confusion_display(task: str, confusion: Mapping[tuple[str, str], int]) -> li
         return []
     if task in ("multi_label", "tagging"):
         return _of_labels(confusion)
-    names = sorted({name for pair in confusion for name in pair})
+    names = sorted({name for pair in confusion for name in pair} - {REJECTED})
     if len(names) <= CLASSES_IN_TABLE:
         return [_square(names, confusion)]
     wrong = Counter({pair: n for pair, n in confusion.items() if pair[0] != pair[1]})
-    rows = [Bar(f"{a} taken for {b}", f"{n:,}") for (a, b), n in wrong.most_common(10)]
+    rows = [Bar(_taken(*pair), f"{n:,}") for pair, n in wrong.most_common(10)]
     return [Note("most often confused:"), Bars(rows)] if rows else []
 
 
 def _square(names: list[str], confusion: Mapping[tuple[str, str], int]) -> ShadedTable:
-    """Make a row for each right class and a column for each answer."""
+    """Make a row for each right class and a column for each answer, refusals last."""
+    refused = any(answered == REJECTED for _, answered in confusion)
+    answers = [*names, REJECTED] if refused else names
     rows = []
     for right in names:
-        total = max(sum(confusion.get((right, name), 0) for name in names), 1)
-        rows.append((right, [_count(confusion, right, name, total) for name in names]))
-    return ShadedTable(names, rows, left="right", above="answered")
+        total = max(sum(confusion.get((right, name), 0) for name in answers), 1)
+        rows.append((right, [_count(confusion, right, name, total) for name in answers]))
+    return ShadedTable(answers, rows, left="right", above="answered")
+
+
+def _taken(right: str, answered: str) -> str:
+    return f"{right} {REJECTED}" if answered == REJECTED else f"{right} taken for {answered}"
 
 
 def _count(confusion: Mapping[tuple[str, str], int], right: str, answered: str, total: int) -> Cell:

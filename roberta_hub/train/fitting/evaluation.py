@@ -75,10 +75,10 @@ def _classification(
     optimism: float,
 ) -> Scores:
     wanted = [row.labels[0] for row in rows]
-    right = [label == answer.label for label, answer in zip(wanted, answers, strict=True)]
-    confusion = Counter((a, b.label) for a, b in zip(wanted, answers, strict=True))
+    right = [label == answer.best for label, answer in zip(wanted, answers, strict=True)]
+    confusion = Counter((a, b.best) for a, b in zip(wanted, answers, strict=True))
     common = _best_constant(wanted, learnt)
-    numbers = _class_numbers(wanted, [answer.label for answer in answers])
+    numbers = _class_numbers(wanted, [answer.best for answer in answers])
     optimism = min(optimism, numbers["accuracy"])
     numbers["accuracy"] -= optimism
     better = sum(
@@ -104,7 +104,7 @@ def _classification(
     if uneven and not balanced:
         advice = _rarest_missed(recalls, learnt)
     wrong = [
-        Mistake(row.text, row.where, row.labels[0], answer.label, answer.score)
+        Mistake(row.text, row.where, row.labels[0], answer.best, answer.score)
         for row, answer, is_right in zip(rows, answers, right, strict=True)
         if not is_right
     ]

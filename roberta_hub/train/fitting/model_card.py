@@ -119,6 +119,13 @@ def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
             "Rare classes count as much as frequent ones (`balance=True`): its probabilities are "
             "those of a balanced world,\nin which all classes are as frequent."
         )
+    if fitted.reject_below is not None:
+        found.append(
+            f"It refuses answers whose certainty is below {fitted.reject_below:.3g}: `label` is "
+            "then None, and `rejected` True. These are at most\n"
+            f"{100 * (options.reject or 0):g} % of the texts with known classes, on average, if "
+            "new texts come as the rows did. Formats of other programs\ndo not refuse."
+        )
     if fitted.thresholds is not None:
         least = ", ".join(f"{inline(name)} {p:.3g}" for name, p in fitted.thresholds.items())
         found.append(

@@ -77,7 +77,7 @@ LENGTH = 256
 """Tokens of a window, where the model takes as many."""
 OVERLAP = 64
 """Tokens that the windows of a long text share."""
-_MEANINGLESS = ("minutes", "balance", "pooling", "trials")
+_MEANINGLESS = ("minutes", "balance", "pooling", "trials", "reject")
 """Options of classifiers that say nothing to a tagger, which learns once."""
 
 
