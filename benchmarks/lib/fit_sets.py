@@ -123,7 +123,7 @@ def _cut(text: str) -> str:
     return " ".join(text.split()[:WORDS])
 
 
-def _apart(rows: Iterable[Row], count: int) -> tuple[list[Row], list[Row]]:
+def apart(rows: Iterable[Row], count: int) -> tuple[list[Row], list[Row]]:
     """Rows to learn from, and `count` to test on, for sets of one file."""
     rows = _shuffled(rows, "apart")
     test = _capped(rows, count)
@@ -372,7 +372,7 @@ def passages() -> tuple[list[Row], list[Row]]:
         lines = itertools.chain.from_iterable(_documents(name, 1000))
         found = _sentences(lines, 10, 40)
         rows += [(text, label) for text in random.Random(label).sample(found, 1500)]
-    return _apart(rows, TEST)
+    return apart(rows, TEST)
 
 
 @cache
@@ -384,7 +384,7 @@ def speakers() -> tuple[list[Row], list[Row]]:
         for place, line in enumerate(lines)
         if 5 <= len(line.split()) <= 40
     ]
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -397,7 +397,7 @@ def domains() -> tuple[list[Row], list[Row]]:
         (label, most), (_, second) = found.most_common(2)
         if most >= 2 and most > 3 * second and len(first.split()) >= 5:
             rows.append((first, label))
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -409,7 +409,7 @@ def moods() -> tuple[list[Row], list[Row]]:
         found = {signs[word] for word in re.findall(r"[a-z]+", text.lower()) if word in signs}
         if len(found) == 1:
             rows.append((text, found.pop()))
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -422,7 +422,7 @@ def premises() -> tuple[list[Row], list[Row]]:
         for text in sorted({row[0][0] for row in _pairs()[source]})
         if 5 <= len(text.split()) <= 40
     ]
-    return _apart(_of_each(dict(rows).items(), 1500, "premises"), TEST)
+    return apart(_of_each(dict(rows).items(), 1500, "premises"), TEST)
 
 
 @cache
@@ -441,7 +441,7 @@ def kinds() -> tuple[list[Row], list[Row]]:
         shown = next(draw_topics.parts(lines), None) if kind else None
         if kind and shown:
             rows.append((_cut(shown[1]), draw_topics.KIND[kind]))
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -506,7 +506,7 @@ def snli() -> tuple[list[Row], list[Row]]:
 @cache
 def wanli() -> tuple[list[Row], list[Row]]:
     """WANLI's pairs, all of which roberta.tiny learnt: its own head looks better than it is."""
-    return _apart(_pairs()["wanli"], 1000)
+    return apart(_pairs()["wanli"], 1000)
 
 
 @cache
