@@ -30,9 +30,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 from lib import fit_page, report  # noqa: E402
+from lib.fit_cells import measured  # noqa: E402
 from lib.fit_engines import ENGINES, FIXED, MODELS, PACKAGES, takes  # noqa: E402
-from lib.fit_runs import Key, Run, Runs  # noqa: E402
-from lib.fit_scores import judge  # noqa: E402
+from lib.fit_runs import Key, Runs  # noqa: E402
 from lib.fit_sets import REPORTED  # noqa: E402
 
 Wanted = argparse.Namespace
@@ -53,24 +53,6 @@ def asked(given: Wanted) -> Iterator[Key]:
                     for engine in given.engines:
                         if takes(engine, table, size):
                             yield Key(engine, model, name, size, seed)
-
-
-def measure(key: Key) -> Run | None:
-    """Let an engine learn a table; None: it has no answer for such tables."""
-    table = REPORTED[key.set]
-    drawn = table.draw(key.size, key.seed)
-    answers = ENGINES[key.engine](drawn, table, key.model, key.seed)
-    if answers is None:
-        return None
-    scores = judge(answers, drawn, table)
-    return Run(
-        key=key,
-        rows=len(drawn.learn),
-        tested=len(drawn.test),
-        scores={name: round(value, 4) for name, value in scores.items()},
-        cpu_seconds=round(answers.cpu_seconds, 1),
-        way=answers.way,
-    )
 
 
 def main() -> None:
@@ -99,10 +81,10 @@ def main() -> None:
         if taken is not None and FIXED.get(key.engine) == taken.way:
             continue
         if given.again or key not in known:
-            found = measure(key)
+            found = measured(key, REPORTED[key.set], ENGINES[key.engine])
             if found is not None:
-                runs.add(found, report.about(*PACKAGES[key.engine]))
-                print(found.line(), flush=True)
+                runs.add(found[0], report.about(*PACKAGES[key.engine]))
+                print(found[0].line(), flush=True)
     (report.RESULTS / "fit.md").write_text(fit_page.page(runs), encoding="utf-8")
 
 

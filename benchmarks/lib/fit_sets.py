@@ -71,11 +71,14 @@ class Table:
 
     name: str
     kind: str
-    """What is learnt: "one" label a text, "rare", "several", "pairs", "scored" or "large"."""
+    """What is learnt: "one" label a text, "rare", "several", "pairs", "scored", "ranked" or
+    "large"."""
     sizes: tuple[int, ...]
     """Rows a class ("one"), of the rare class ("rare"), or of the whole table."""
     rows: Callable[[int, int], tuple[list[Row], list[Row]]]
     """(size, seed) -> rows to learn, rows to answer."""
+    positive: str = ""
+    """The label whose F1 is measured too; "": no one."""
 
     def draw(self, size: int, seed: int) -> Drawn:
         """Draw the learning rows, in an order of their own.
@@ -219,7 +222,7 @@ def imdb() -> tuple[list[Row], list[Row]]:
 
 
 @cache
-def _banking(part: str) -> list[Row]:
+def bank_questions(part: str) -> list[Row]:
     rows = _cells(TASKS / f"intents/banking77_{part}.csv", ",")
     return [(row["text"].strip(), row["category"].replace("_", " ")) for row in rows]
 
@@ -231,7 +234,7 @@ def intents() -> tuple[str, ...]:
     The frequent ones are hard to tell apart, and have 64 rows each. Groups by a seed are easy: a
     regression on 8 rows a class is right on 97 % of most.
     """
-    counts = Counter(str(label) for _, label in _banking("train"))
+    counts = Counter(str(label) for _, label in bank_questions("train"))
     return tuple(sorted(counts, key=lambda name: (-counts[name], name)))
 
 
@@ -244,7 +247,9 @@ def banking(first: int, last: int) -> Callable[[], tuple[list[Row], list[Row]]]:
     @cache
     def parts() -> tuple[list[Row], list[Row]]:
         names = set(intents()[first:last])
-        learn, test = ([r for r in _banking(part) if r[1] in names] for part in ("train", "test"))
+        learn, test = (
+            [r for r in bank_questions(part) if r[1] in names] for part in ("train", "test")
+        )
         return learn, _capped(test, max(TEST, 10 * len(names)))
 
     return parts
