@@ -32,7 +32,7 @@ os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 from lib import fit_page, report  # noqa: E402
 from lib.fit_cells import measured  # noqa: E402
 from lib.fit_engines import ENGINES, FIXED, MODELS, PACKAGES, takes  # noqa: E402
-from lib.fit_runs import Key, Runs  # noqa: E402
+from lib.fit_runs import Key, Run, Runs  # noqa: E402
 from lib.fit_sets import REPORTED  # noqa: E402
 
 Wanted = argparse.Namespace
@@ -53,6 +53,12 @@ def asked(given: Wanted) -> Iterator[Key]:
                     for engine in given.engines:
                         if takes(engine, table, size):
                             yield Key(engine, model, name, size, seed)
+
+
+def measure(key: Key) -> Run | None:
+    """Let an engine learn a table; None: it has no answer for such tables."""
+    found = measured(key, REPORTED[key.set], ENGINES[key.engine])
+    return found and found[0]
 
 
 def main() -> None:
@@ -81,10 +87,10 @@ def main() -> None:
         if taken is not None and FIXED.get(key.engine) == taken.way:
             continue
         if given.again or key not in known:
-            found = measured(key, REPORTED[key.set], ENGINES[key.engine])
+            found = measure(key)
             if found is not None:
-                runs.add(found[0], report.about(*PACKAGES[key.engine]))
-                print(found[0].line(), flush=True)
+                runs.add(found, report.about(*PACKAGES[key.engine]))
+                print(found.line(), flush=True)
     (report.RESULTS / "fit.md").write_text(fit_page.page(runs), encoding="utf-8")
 
 
