@@ -30,9 +30,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 from lib import fit_page, report  # noqa: E402
+from lib.fit_cells import measured  # noqa: E402
 from lib.fit_engines import ENGINES, FIXED, MODELS, PACKAGES, takes  # noqa: E402
 from lib.fit_runs import Key, Run, Runs  # noqa: E402
-from lib.fit_scores import judge  # noqa: E402
 from lib.fit_sets import REPORTED  # noqa: E402
 
 Wanted = argparse.Namespace
@@ -57,20 +57,8 @@ def asked(given: Wanted) -> Iterator[Key]:
 
 def measure(key: Key) -> Run | None:
     """Let an engine learn a table; None: it has no answer for such tables."""
-    table = REPORTED[key.set]
-    drawn = table.draw(key.size, key.seed)
-    answers = ENGINES[key.engine](drawn, table, key.model, key.seed)
-    if answers is None:
-        return None
-    scores = judge(answers, drawn, table)
-    return Run(
-        key=key,
-        rows=len(drawn.learn),
-        tested=len(drawn.test),
-        scores={name: round(value, 4) for name, value in scores.items()},
-        cpu_seconds=round(answers.cpu_seconds, 1),
-        way=answers.way,
-    )
+    found = measured(key, REPORTED[key.set], ENGINES[key.engine])
+    return found and found[0]
 
 
 def main() -> None:
