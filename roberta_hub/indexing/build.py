@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
 from roberta_hub import __version__
-from roberta_hub.arguments import short_repr, text_of
+from roberta_hub.arguments import one_of, short_repr, text_of
 from roberta_hub.errors import InputError, LakeError, Remedy
 from roberta_hub.indexing.about import About
 from roberta_hub.indexing.parts import Parts
@@ -28,7 +28,7 @@ from roberta_hub.scale.source_schema import find_schema
 from roberta_hub.scale.sources import LakeSource, find_filesystem, find_source
 from roberta_hub.scale.status import Report as LakeReport
 from roberta_hub.scale.units import plan_units
-from roberta_hub.scale.verb import Vectors, Verb
+from roberta_hub.scale.verb import FLOATS, Verb
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.show.report import Report, Reported, said
 from roberta_hub.text.texts import as_strings
@@ -69,7 +69,7 @@ def index(
     prompt: str | None = None,
     query_prompt: str | None = None,
     truncate_dim: int | None = None,
-    dtype: Vectors | None = None,
+    dtype: Literal["float32", "float16"] | None = None,
     keep: Sequence[str] | None = None,
     truncate: bool = False,
     stride: int | None = None,
@@ -230,6 +230,7 @@ def _verb(
     truncate_dim: int | None,
 ) -> Verb:
     """Take what was given, else what the index says of itself, else the defaults."""
+    one_of("dtype", dtype, (None, *FLOATS))
     if before is not None:
         if model is None:
             model, revision = before.model, revision or before.commit
