@@ -7,7 +7,7 @@ INSTALL := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 # As a path: with pip's default, `import roberta_hub` in the folder of the clone finds the clone.
 EDITABLE := --config-settings editable_mode=compat
 
-.PHONY: demo hub-page test test-system test-parity test-full lakes check bench bench-quick notebooks docs answers reference clean
+.PHONY: demo hub-page test test-system test-parity test-full lakes check bench bench-quick others notebooks docs answers reference clean
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
@@ -76,6 +76,10 @@ bench: $(VENV)/.bench
 # After a change to speed: the ratios to two peers, in three minutes; limits in benchmarks/lib/guard.py.
 bench-quick: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py quick
+
+# docs/background/tables.md, of what is measured; `python benchmarks/others.py` measures what is missing, in many hours.
+others: $(VENV)/.test
+	$(BIN)/python benchmarks/others.py --page
 
 notebooks: $(VENV)/.test
 	$(BIN)/python tools/build_notebooks.py

@@ -1,4 +1,4 @@
-"""Encoders on a CPU with AVX2 alone, or limited to it: one text and a corpus, beside peers.
+"""Encoders on a CPU with AVX2 alone, or limited to it: one text and a corpus, against peers.
 
     python benchmarks/avx2.py              # some twelve minutes on two cores
     python benchmarks/avx2.py --sizes base
@@ -66,7 +66,7 @@ OURS = {"plain": "plain", "optimize": None, "optimize, int8": "int8"}
 VNNI = "optimize, int8 by AVX-VNNI"
 """The level above AVX2, in AVX-512's encoding where the CPU has only that."""
 LEAST_COSINE = {"roberta.tiny": 0.98, "base": 0.999, "6 x 384": 0.999}
-"""Of peers that a ratio is taken over; less exact ones stand beside."""
+"""Peers that a ratio is taken over; less exact ones are only shown."""
 Ids = list[torch.Tensor]
 
 

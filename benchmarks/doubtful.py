@@ -1,4 +1,4 @@
-"""Which labels are wrong, and which texts to label next: beside cleanlab, and beside chance.
+"""Which labels are wrong, and which texts to label next: against cleanlab and chance.
 
     pip install cleanlab scikit-learn
     python benchmarks/doubtful.py            # some minutes of one core

@@ -1,4 +1,4 @@
-"""Measures the taggers of `roberta_hub.fit` beside spaCy's `ner`, on three sets of labelled spans.
+"""Measures the taggers of `roberta_hub.fit` and spaCy's `ner`, on three sets of labelled spans.
 
     python benchmarks/entities.py                            # every set, from roberta.tiny
     python benchmarks/entities.py --sets nlupp --seeds 1 2   # some of it
@@ -175,6 +175,20 @@ def page(numbers: dict[str, Any]) -> str:
         "same rows are learnt, the same tenth of them held out. `python benchmarks/entities.py` "
         "says how. Numbers with a ± are means and standard deviations over seeds.",
         "",
+        *table(numbers),
+        "",
+        "The rates, epochs and rules of `fit` were chosen on other sets: re3d, restaurants-8k and "
+        "four domains of DSTC8.",
+    ]
+    places = [(run["by"], report.sentence(run["about"])) for run in numbers["runs"].values()]
+    for by, place in sorted(set(places)):
+        lines += ["", f"{by}: {place}"]
+    return "\n".join(lines) + "\n"
+
+
+def table(numbers: dict[str, Any]) -> list[str]:
+    """Write the lines of the table."""
+    lines = [
         "| set | rows | learnt by | seeds | F1 | precision | recall | CPU seconds |",
         "|---|--:|---|--:|--:|--:|--:|--:|",
     ]
@@ -188,15 +202,7 @@ def page(numbers: dict[str, Any]) -> str:
             f"| {SETS[name]} | {own[0]['rows']:,} | {by} | {len(own)} | {' | '.join(cells)} "
             f"| {seconds} |"
         )
-    lines += [
-        "",
-        "The rates, epochs and rules of `fit` were chosen on other sets: re3d, restaurants-8k and "
-        "four domains of DSTC8.",
-    ]
-    places = [(run["by"], report.sentence(run["about"])) for run in numbers["runs"].values()]
-    for by, place in sorted(set(places)):
-        lines += ["", f"{by}: {place}"]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _mean(values: Sequence[float], digits: int = 1) -> str:

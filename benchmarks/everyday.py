@@ -7,7 +7,7 @@
 Every program of `lib/everyday_code.py` is run as people run it: `python job.py`, a fresh process
 that imports, loads, works and prints. There is no network, so peers get our models exported to
 their format, and who needs a download of his own shows what he says without one. Counted are lines
-that are not blank; seconds of the clock from start to end, those of all processors beside them;
+that are not blank; seconds of the clock from start to end, and those of all processors;
 shown is what stands on the screen. Needs the packages of `make test` and the shared folder. Writes
 `benchmarks/results/everyday.{md,json}`.
 """

@@ -1,4 +1,4 @@
-"""Our model beside its exports: a ragged corpus, and one text at a time.
+"""Our model and its exports: a ragged corpus, and one text at a time.
 
     python benchmarks/export.py                       # base, 200 items; half an hour on two cores
     python benchmarks/export.py --size tiny --items 12 --rounds 1      # whether it runs

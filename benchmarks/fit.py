@@ -1,4 +1,4 @@
-"""Measures `fit` beside what people would take instead, on tables of few rows and of many kinds.
+"""Measures `fit` and what people would take instead, on tables of few rows and of many kinds.
 
     python benchmarks/fit.py                              # everything but the large tables: hours
     python benchmarks/fit.py --engines lr as_is           # minutes
@@ -6,11 +6,11 @@
     python benchmarks/fit.py --engines ours --sets sst2_whole imdb_whole --models roberta.tiny
     python benchmarks/fit.py --page                       # only the page, of what is there
 
-What is measured is written at once, and not measured again: a run that is stopped goes on where it
+What is measured is written at once, and not measured again: a run that is stopped resumes where it
 was. `--again` measures anew. The engines are those of lib/fit_engines.py: `lr` is scikit-learn's
-regression on vectors of the same model, `as_is` the model with nothing learnt, `setfit` SetFit
+regression on vectors of the same model, `as_is` the model without training, `setfit` SetFit
 with its defaults, `ours` what `fit` chooses, `by_regression` and `by_training` the two ways that it
-chooses between; where `ours` has taken the way, it is not learnt again. All get the same rows
+chooses between; where `ours` has taken the way, it is not trained again. All get the same rows
 (lib/fit_sets.py) and one thread. SetFit runs where it is installed; its numbers are kept otherwise.
 
 Needs `../shared/data` or $ROBERTA_HUB_SHARED. Writes `benchmarks/results/fit.{md,json}`.
@@ -30,9 +30,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 from lib import fit_page, report  # noqa: E402
+from lib.fit_cells import measured  # noqa: E402
 from lib.fit_engines import ENGINES, FIXED, MODELS, PACKAGES, takes  # noqa: E402
 from lib.fit_runs import Key, Run, Runs  # noqa: E402
-from lib.fit_scores import judge  # noqa: E402
 from lib.fit_sets import REPORTED  # noqa: E402
 
 Wanted = argparse.Namespace
@@ -57,20 +57,8 @@ def asked(given: Wanted) -> Iterator[Key]:
 
 def measure(key: Key) -> Run | None:
     """Let an engine learn a table; None: it has no answer for such tables."""
-    table = REPORTED[key.set]
-    drawn = table.draw(key.size, key.seed)
-    answers = ENGINES[key.engine](drawn, table, key.model, key.seed)
-    if answers is None:
-        return None
-    scores = judge(answers, drawn, table)
-    return Run(
-        key=key,
-        rows=len(drawn.learn),
-        tested=len(drawn.test),
-        scores={name: round(value, 4) for name, value in scores.items()},
-        cpu_seconds=round(answers.cpu_seconds, 1),
-        way=answers.way,
-    )
+    found = measured(key, REPORTED[key.set], ENGINES[key.engine])
+    return found and found[0]
 
 
 def main() -> None:

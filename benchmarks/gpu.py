@@ -1,6 +1,6 @@
-"""Features, vectors and training steps on a GPU in bfloat16, beside transformers, on ragged text.
+"""Features, vectors and training steps on a GPU in bfloat16, against transformers, on ragged text.
 
-The card's own peak stands beside them.
+The card's own peak is shown next to them.
 
     python benchmarks/gpu.py                          # base and large
     python benchmarks/gpu.py --device cpu --items 8 --sizes base     # whether it works, without GPU

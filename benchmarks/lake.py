@@ -1,4 +1,4 @@
-"""A lake of short pairs through `classify`: engines beside the plain call, and one million rows.
+"""A lake of short pairs through `classify`: engines against the plain call, and one million rows.
 
     python benchmarks/lake.py                          # every engine that is here, 20,000 pairs
     python benchmarks/lake.py --engines ray            # the others stay as they are

@@ -1,6 +1,6 @@
 """Pre-trains one small model under the choices that the papers compare, for equal time.
 
-    python benchmarks/papers.py                  # goes on where it was; three hours on two cores
+    python benchmarks/papers.py                  # resumes where it was; three hours on two cores
     python benchmarks/papers.py --minutes 60     # begins no stage after that
     python benchmarks/papers.py --quick          # whether it works, three minutes; writes no result
 
@@ -13,7 +13,7 @@ from random ones so short a run learns word frequencies alone.
 
 Text: Simple English Wikipedia of `../shared/data` (or $ROBERTA_HUB_SHARED/data), a sentence a line.
 Runs stand in `runs/papers`, an arm a process, as many at once as there are cores. Every finished
-arm is written to `benchmarks/results/papers.{json,md,png}`; another machine goes on from there.
+arm is written to `benchmarks/results/papers.{json,md,png}`; another machine resumes from there.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def settings(arm: str, seed: int, scale: Scale, output: Path, updates: int) -> l
 
 
 def train(arm: str, seed: int, scale: Scale, output: Path, until: int, updates: int) -> None:
-    """Train up to an update; a run that was there goes on."""
+    """Train up to an update; a run that was there resumes."""
     from roberta_hub.train.config import compose
     from roberta_hub.train.run import run
 
@@ -439,7 +439,7 @@ def publish(scale: Scale, seconds: dict[str, float]) -> None:
     from lib.report import RESULTS, about, write
 
     found = collected(scale)
-    if scale != QUICK:  # a run that is not at its end goes on from its own folder
+    if scale != QUICK:  # a run that is not at its end resumes from its own folder
         found = {arm: [run for run in runs if "MNLI" in run] for arm, runs in found.items()}
     page = table(scale, seconds, found)
     if scale == QUICK:

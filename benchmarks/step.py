@@ -1,4 +1,4 @@
-"""Times a masked-LM training step beside transformers' and fairseq's.
+"""Times a masked-LM training step against transformers' and fairseq's.
 
 The model has 4 layers of width 256, a batch 32 x 128 tokens.
 

@@ -1,4 +1,4 @@
-"""How good the model in the box is, and what it costs: one table, an older one beside it.
+"""How good the built-in model is, and what it costs: one table, next to an older one.
 
     python benchmarks/tiny.py --before runs/tiny/0.1.0      # more than half an hour on two cores
     python benchmarks/tiny.py --model runs/tiny/last --only mnli_dev_matched,sts_b_test

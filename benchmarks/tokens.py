@@ -1,4 +1,4 @@
-"""Text to ids: megabytes a second on one thread, beside tokenizers, tiktoken and fairseq.
+"""Text to ids: megabytes a second on one thread, against tokenizers, tiktoken and fairseq.
 
     python benchmarks/tokens.py                # about a minute
 

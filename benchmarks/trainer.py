@@ -7,7 +7,7 @@ Both get the same model, data, masks and order.
 
 Both pre-train the same small RoBERTa in float32 without dropout, with AdamW in the same groups, the
 same clipping and the same learning rate at each step. Trainer gets our batches, masked by our code,
-as padded tensors. Rounding differs with the order of sums, and grows as training goes on; so each
+as padded tensors. Rounding differs with the order of sums, and grows as training continues; so each
 step counts the largest difference until then. The spread is that difference between transformers on
 one and on two threads, and at least 1e-6, the resolution of float32 at such a loss. Our difference
 from transformers on as many threads may be three times the spread. A pair of runs is one draw of

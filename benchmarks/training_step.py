@@ -1,4 +1,4 @@
-"""Times updates of training on ragged pairs and on blocks, beside an older checkout and peers.
+"""Times updates of training on ragged pairs and on blocks, against an older checkout and peers.
 
 The model has 6 layers of width 384 and a factorized embedding; dropout is 0.1.
 

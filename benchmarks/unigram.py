@@ -1,4 +1,4 @@
-"""Text to XLM-R's ids: megabytes a second on one core, beside the bare sentencepiece.
+"""Text to XLM-R's ids: megabytes a second on one core, against the bare sentencepiece.
 
     python benchmarks/unigram.py               # about a minute
 

@@ -1,4 +1,4 @@
-"""This checkout beside an earlier commit of it: what a change costs or gains, by public calls.
+"""This checkout against an earlier commit of it: what a change costs or gains, by public calls.
 
     python benchmarks/versions.py 8c6c988              # nine interleaved rounds, four minutes
     python benchmarks/versions.py HEAD~1 --rounds 3

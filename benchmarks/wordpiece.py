@@ -1,4 +1,4 @@
-"""Text to ids with WordPiece: megabytes a second on one core, beside tokenizers and transformers.
+"""Text to ids with WordPiece: megabytes a second on one core, against tokenizers and transformers.
 
     python benchmarks/wordpiece.py                # about a minute
 

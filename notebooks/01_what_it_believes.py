@@ -14,7 +14,7 @@
 # %% [markdown]
 # # 1. What the model believes
 #
-# RoBERTa has read much text with some words hidden, and has learnt to guess them. What it "believes" is what such texts usually say.
+# RoBERTa has read much text with some words hidden, and has learned to guess them. What it "believes" is what such texts usually say.
 # We ask it in five ways, and then look for where it is wrong.
 #
 # The model is `roberta.tiny`, which lies in the package. It is small and makes many mistakes: good for learning how to look. Nothing is
@@ -57,7 +57,7 @@ roberta.fill_mask(texts, targets=["he", "she"]).png()
 #
 # Now each word is hidden in turn, and we look how probable the *real* one was. Surprise counts in bits: 0 bits, the model was sure of
 # this word; 1 bit, it gave it a half; 2 bits, a quarter; 10 bits, one in a thousand. Colours and bars end at 15 bits, one in 33,000; the
-# number goes on. Beside each bar stand the words that the model expected instead.
+# number has no end. Next to each bar are the words that the model expected instead.
 
 # %%
 roberta.explain("The children ate bread and butter for breakfast.").png()
@@ -67,7 +67,7 @@ roberta.explain("The children ate bread and gravel for breakfast.").png()
 
 # %% [markdown]
 # Even *butter* surprises this small model: compare two texts, and do not judge one number. *gravel* surprises it more (18.8 bits to 12.4),
-# and so does *bread* beside it (8.3 to 5.0); the other words hardly change. Rare words and names often surprise, and are no mistakes.
+# and so does *bread* next to it (8.3 to 5.0); the other words hardly change. Rare words and names often surprise, and are no mistakes.
 #
 # `score` adds up a whole text, token by token, with a minus, in natural logarithms (1 bit is 0.69): higher is more expected by this
 # model. A longer text mostly scores lower, so compare texts that differ in a word. In each pair below, the first sentence is the sensible

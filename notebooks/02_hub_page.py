@@ -292,7 +292,7 @@ text = "The cat slept because it was tired."
 roberta.attention(text, layer=2, attention_head=0).png()
 
 # %% [markdown]
-# Read it row by row: the token on the left takes from the tokens above. This head takes mostly from `<s>`. Beside that, *cat* takes
+# Read it row by row: the token on the left takes from the tokens above. This head takes mostly from `<s>`. Apart from that, *cat* takes
 # from itself, and *slept* from *tired*.
 #
 # All heads of the last layer, `layer=-1`, in small. A dark column is a token from which all others take:

@@ -93,13 +93,13 @@ plt.show()
 print(f"unseen letters, without training: {before:.0%}; read {epochs} times: {right[-1]:.0%}")
 
 # %% [markdown]
-# The upper line counts letters that the model has learnt from, which it soon knows by heart; only the lower one tells what to expect of
+# The upper line counts letters that the model was trained on, which it soon knows by heart; only the lower one tells what to expect of
 # tomorrow's. It starts high: `fit` begins with a regression on the model's vectors, so the first reading starts from a good place.
 
 # %% [markdown]
 # ## What is mixed up with what?
 #
-# We go on with the model that has read nine times.
+# We continue with the model that has read nine times.
 #
 # Each row of this table is a label that a person gave, each column one that the model gave, each number a count of letters. The diagonal
 # is right.
@@ -121,7 +121,7 @@ plt.show()
 # %% [markdown]
 # ## The worst mistakes
 #
-# Ten at most. The one in which the right label got the least comes first. A wrong answer with a high probability teaches most: the model has learnt a
+# Ten at most. The one in which the right label got the least comes first. A wrong answer with a high probability teaches most: the model has learned a
 # wrong sign, or a person has mislabelled the letter, or the letter belongs to two labels.
 
 

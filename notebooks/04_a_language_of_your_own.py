@@ -43,7 +43,7 @@ roberta_hub.load_model().fill_mask(lines[0], topk=5).png()
 # %% [markdown]
 # ## Its pieces
 #
-# A vocabulary is learnt first: bytes that often stand together become a piece. Every twentieth file is kept aside, to ask about later.
+# A vocabulary is learned first: bytes that are often next to each other become a piece. Every twentieth file is kept aside, to ask about later.
 
 # %%
 import sys

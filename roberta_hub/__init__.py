@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from roberta_hub.evaluation.mteb_encoder import as_mteb
     from roberta_hub.fairseq_names.importing import as_fairseq
     from roberta_hub.hub import CamembertModel, GottbertModel, RobertaModel, XLMRModel, load_model
+    from roberta_hub.indexing.build import index
+    from roberta_hub.indexing.duplicates import duplicates
+    from roberta_hub.indexing.opened import open_index
     from roberta_hub.inference.answer import Answer
     from roberta_hub.inference.classify import Prediction
     from roberta_hub.inference.search import Hit
     from roberta_hub.inference.tag import Span
     from roberta_hub.interface import RobertaHubInterface
     from roberta_hub.model.packing import collate_tokens
+    from roberta_hub.server.run import serve
     from roberta_hub.settings import SentenceSettings, ZeroShotSettings
     from roberta_hub.train.fitting.estimator import RobertaClassifier
     from roberta_hub.train.fitting.fit import fit
@@ -51,9 +55,13 @@ __all__ = [
     "available_models",
     "collate_tokens",
     "compare",
+    "duplicates",
     "evaluate",
     "fit",
+    "index",
     "load_model",
+    "open_index",
+    "serve",
     "verify",
 ]
 
@@ -77,9 +85,13 @@ _HOMES = {
     "available_models": "roberta_hub.checkpoint.fetch.records",
     "collate_tokens": "roberta_hub.model.packing",
     "compare": "roberta_hub.evaluation.compare",
+    "duplicates": "roberta_hub.indexing.duplicates",
     "evaluate": "roberta_hub.evaluation.evaluate",
     "fit": "roberta_hub.train.fitting.fit",
+    "index": "roberta_hub.indexing.build",
     "load_model": "roberta_hub.hub",
+    "open_index": "roberta_hub.indexing.opened",
+    "serve": "roberta_hub.server.run",
     "verify": "roberta_hub.verification.verify",
 }
 """The module of each public name, as the imports above say it to type checkers."""

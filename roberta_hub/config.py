@@ -338,7 +338,7 @@ SECTIONS = {
     "optimizer": "roberta-hub train has the optimizer",
     "lr_scheduler": "roberta-hub train has the schedule",
 }
-"""Sections of fairseq's configuration beside `model`, each with what has its place here."""
+"""Sections of fairseq's configuration other than `model`, each with what replaces it here."""
 
 
 def _unknown_section(name: object, spelled: str) -> str:

@@ -17,7 +17,7 @@ from roberta_hub.files import MAX_JSON_BYTES, check_regular, parse_json, read_by
 
 __all__ = ["Folder"]
 _OF_A_MODEL = re.compile(r"\.(?:json|safetensors|bin|txt|model)$|^model\.pt$")
-"""Names of a model's files; other checkpoints beside it may be links to what was cleared away."""
+"""Names of a model's files; other checkpoints next to it may be links to what was cleared away."""
 
 
 class Folder:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.arguments import kind_of, switch, text_of
+from roberta_hub.arguments import kind_of, switch, text_of, whole_number
 from roberta_hub.checkpoint.checkpoint import Checkpoint
 from roberta_hub.config import ReadOnlyArguments
 from roberta_hub.errors import InputError, InputTypeError
@@ -33,6 +33,7 @@ from roberta_hub.inference import (
     ids,
     new_tokens,
     optimize,
+    precision,
     pronouns,
     rank,
     replaced,
@@ -53,6 +54,7 @@ from roberta_hub.inference.heads import (
 )
 from roberta_hub.inference.mode import has_dropout, unless_learnt_from
 from roberta_hub.inference.optimize import DtypeRequest, Optimization
+from roberta_hub.inference.precision import Ranges
 from roberta_hub.inference.search import Hit
 from roberta_hub.inference.summary import card, model_facts
 from roberta_hub.inference.tag import Span
@@ -74,6 +76,7 @@ from roberta_hub.settings import (
     Inputs,
     Pooling,
     SentenceSettings,
+    VectorDtype,
     Way,
     WordRule,
     ZeroShotSettings,
@@ -185,11 +188,14 @@ class RobertaHubInterface(nn.Module):
         default_head: the head that a verb uses by default, where several would do: the one that the
             model was trained for, if known.
         inputs: what each head was trained on, where known: "one" for single texts, or "pair".
-        kinds: what each classification head learnt, where known: "single_label", "multi_label" or
-            "regression". `classify` follows it.
+        kinds: what each classification head was trained for, where known: "single_label",
+            "multi_label" or "regression". `classify` follows it.
         thresholds: for each label of a head the lowest probability that gives it, as a tuple in the
             order of `head_labels`. Heads of kind "multi_label" may have them; the default is 0.5.
             They are checked when they are used.
+        reject_below: for each head that may refuse to answer the `certainty` of a `Prediction`
+            below which it does, 0 to 1. `fit(..., reject=0.05)` chooses it. To have every text
+            answered again: `del roberta.reject_below[head]`.
         word_rules: how `tag` splits texts for a token head: "words", as treebanks do, the default;
             or "clusters", runs of letters and digits and every other character, for taggers of
             `fit`; "parts" are such runs cut at combining marks, for those that an older `fit` made.
@@ -199,7 +205,7 @@ class RobertaHubInterface(nn.Module):
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
         fitted: what `fit` chose and measured, a `Fitted`; None for models that it did not make.
-        learnt: digests of the texts that `fit` has taught the model. `save` keeps them, so that a
+        learnt: digests of the texts that `fit` trained the model on. `save` keeps them, so that a
             later `fit`, `evaluate` or `compare` names the rows that the model knows.
     """
 
@@ -207,6 +213,7 @@ class RobertaHubInterface(nn.Module):
     inputs = HeadFact[Inputs]("inputs")
     kinds = HeadFact[HeadKind]("kind")
     thresholds = HeadFact[tuple[float, ...]]("thresholds")
+    reject_below = HeadFact[float]("reject_below")
     word_rules = HeadFact[WordRule]("words")
     fitted: Any = None
     learnt: frozenset[str] = frozenset()
@@ -245,9 +252,9 @@ class RobertaHubInterface(nn.Module):
             source: where the weights came from, for `print`.
             family: `model_type` of the class that `save(..., "huggingface")` makes of it.
             sentence: how `embed` makes one vector of a text; None: the model does not say it.
-            head_settings: what heads learnt, the thresholds of their labels, and how texts are cut
-                for token heads, which `kinds`, `thresholds` and `word_rules` then hold. What a head
-                pools is the model's own.
+            head_settings: what heads were trained for, the thresholds of their labels, and how
+                texts are cut for token heads, which `kinds`, `thresholds` and `word_rules` then
+                hold. What a head pools is the model's own.
             zero_shot_settings: by which way `zero_shot` labels; None: the model does not say it.
             own_head: the earlier name of `default_head`; deprecated.
 
@@ -407,7 +414,9 @@ class RobertaHubInterface(nn.Module):
 
         Returns:
             A `Prediction` for each text. It has `label`, its probability `score`, the `scores` of
-            all labels, and with `multi_label` also `labels`, which may be empty. If the head has
+            all labels, and with `multi_label` also `labels`, which may be empty. A head of
+            `fit(..., reject=)` may refuse a text that no label fits: `label` is then None, and
+            `rejected` is True; `score` stays that of the most probable label. If the head has
             one output (regression, reranker), `score` is that output, and with `multi_label` its
             sigmoid.
 
@@ -473,6 +482,7 @@ class RobertaHubInterface(nn.Module):
         head: str | None = None,
         multi_label: bool = False,
         by: Way | None = None,
+        none: str | None = None,
         **options: Unpack[Options],
     ) -> Prediction: ...
     @overload
@@ -485,6 +495,7 @@ class RobertaHubInterface(nn.Module):
         head: str | None = None,
         multi_label: bool = False,
         by: Way | None = None,
+        none: str | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction]: ...
     def zero_shot(
@@ -496,6 +507,7 @@ class RobertaHubInterface(nn.Module):
         head: str | None = None,
         multi_label: bool = False,
         by: Way | None = None,
+        none: str | None = None,
         **options: Unpack[Options],
     ) -> list[Prediction] | Prediction:
         """Give each text one of your own labels, without training.
@@ -525,11 +537,14 @@ class RobertaHubInterface(nn.Module):
                 probabilities add up to 1. A single label always has an independent probability.
             by: "entailment", "meaning" (the nearest label by its vector) or "both". None: the
                 model's setting, else entailment; with one label or a named head always entailment.
+            none: label for texts that none of `labels` fits, such as "other": those to which
+                `multi_label` would give no label. None: each text gets one of `labels`.
             options: batch_tokens, progress, truncate, stride; see `features`. A text that is too
                 long for sentence vectors alone is compared in windows.
 
         Returns:
-            A `Prediction` for each text, with a probability for each of `labels`.
+            A `Prediction` for each text, with a probability for each of `labels`. With `none`,
+            `rejected` says whether its label is `none`.
 
         Raises:
             UnknownNameError: the model has no such head.
@@ -551,6 +566,7 @@ class RobertaHubInterface(nn.Module):
             "head": head,
             "multi_label": multi_label,
             "by": by,
+            "none": none,
         }
         return answer_texts(ZERO_SHOT, verb_model(self, **options), texts, settings)
 
@@ -919,6 +935,8 @@ class RobertaHubInterface(nn.Module):
         *,
         prompt_name: str | None = None,
         truncate_dim: int | None = None,
+        dtype: VectorDtype | None = None,
+        ranges: Ranges | None = None,
         **options: Unpack[Options],
     ) -> Tensor:
         """Compute one vector for each text, as sentence-transformers does with the same model.
@@ -937,6 +955,12 @@ class RobertaHubInterface(nn.Module):
             truncate_dim: how many numbers to keep of each vector, from its start. The shorter
                 vectors have length 1 again if the model normalizes. It is for models that were
                 trained for this (Kusupati et al. 2022). None: the model's setting, else all.
+            dtype: how a vector is written (Shakir et al. 2024): "float32", "float16", "int8"
+                between the ranges, or "binary", a bit a number, eight in a byte. "ubinary" is
+                "binary" in bytes without a sign, as FAISS takes them. None: as the model computes.
+            ranges: of int8 vectors, the least and the largest of each number, (2, C): numbers, or
+                a Parquet file of `embed` that has them. None: those of these texts, which the
+                vectors then have as `ranges`.
             options: batch_tokens, progress, truncate, stride; see `features`. The limit is
                 `roberta.sentence.max_length`. With windows, each token counts once, from the window
                 in which it is farthest from a cut, and the vectors of `<s>` are averaged.
@@ -944,22 +968,35 @@ class RobertaHubInterface(nn.Module):
         Returns:
             (len(texts), C) on the model's device, or (C,) for one str. If the settings concatenate
             several poolings, the width is a multiple of C. Layers and `truncate_dim` change it,
-            too.
+            too. "int8" and both binaries are what sentence-transformers' `quantize_embeddings`
+            makes: torch.int8 of width C, torch.int8 or torch.uint8 of width C / 8, rounded up.
 
         Raises:
             UnknownNameError: the model has no prompt of this name; the message lists them.
             InputError: a text is too long, and the message names the text, its length and the
-                limit; `truncate_dim` is more than the width; or the settings name a pooler or
-                layers that the model lacks.
+                limit; `truncate_dim` is more than the width; `ranges` are of another width; one
+                text is to be int8, and no ranges are given; or the settings name a pooler or layers
+                that the model lacks.
 
         Example:
             >>> roberta.embed(["Hello world!", "Hello"]).shape
             torch.Size([2, 768])
             >>> roberta.embed("Hello", truncate_dim=256).shape
             torch.Size([256])
+            >>> roberta.embed("Hello", dtype="binary").shape
+            torch.Size([96])
         """
-        settings = {"prompt": prompt, "prompt_name": prompt_name, "truncate_dim": truncate_dim}
-        return answer_texts(EMBED, verb_model(self, **options), texts, settings)
+        settings = {
+            "prompt": prompt,
+            "prompt_name": prompt_name,
+            "truncate_dim": truncate_dim,
+            "dtype": dtype,
+            "ranges": precision.ranges_for(dtype, ranges),
+        }
+        found = answer_texts(EMBED, verb_model(self, **options), texts, settings)
+        if isinstance(texts, str) and dtype == "int8":  # a row of a tensor has no attribute
+            precision.with_ranges(found, precision.as_ranges(settings["ranges"]))
+        return found
 
     def similarity(
         self, a: str | Texts | Tensor, b: str | Texts | Tensor, **options: Unpack[Options]
@@ -967,7 +1004,8 @@ class RobertaHubInterface(nn.Module):
         """Compare each text of one list with each text of another.
 
         Args:
-            a: texts, or vectors of `embed`; one str, or a vector (C,), makes one row.
+            a: texts, or vectors of `embed`, in any of its dtypes; one str, or a vector (C,), makes
+                one row.
             b: the same; it makes the columns.
             options: batch_tokens, progress, truncate, stride; see `embed`.
 
@@ -990,7 +1028,16 @@ class RobertaHubInterface(nn.Module):
 
     @overload
     def search(  # type: ignore[overload-overlap]
-        self, queries: str, corpus: Texts | Tensor, topk: int = 5, **options: Unpack[Options]
+        self,
+        queries: str,
+        corpus: Texts | Tensor,
+        topk: int = 5,
+        *,
+        words: bool = False,
+        rerank: RobertaHubInterface | None = None,
+        truncate_dim: int | None = None,
+        ranges: Ranges | None = None,
+        **options: Unpack[Options],
     ) -> list[Hit]: ...
     @overload
     def search(
@@ -998,6 +1045,11 @@ class RobertaHubInterface(nn.Module):
         queries: Texts | Tensor,
         corpus: Texts | Tensor,
         topk: int = 5,
+        *,
+        words: bool = False,
+        rerank: RobertaHubInterface | None = None,
+        truncate_dim: int | None = None,
+        ranges: Ranges | None = None,
         **options: Unpack[Options],
     ) -> list[list[Hit]]: ...
     def search(
@@ -1005,6 +1057,11 @@ class RobertaHubInterface(nn.Module):
         queries: str | Texts | Tensor,
         corpus: Texts | Tensor,
         topk: int = 5,
+        *,
+        words: bool = False,
+        rerank: RobertaHubInterface | None = None,
+        truncate_dim: int | None = None,
+        ranges: Ranges | None = None,
         **options: Unpack[Options],
     ) -> list[list[Hit]] | list[Hit]:
         """Find the texts of a corpus that are nearest to each query.
@@ -1020,19 +1077,31 @@ class RobertaHubInterface(nn.Module):
 
         Args:
             queries: one str, texts, or vectors (q, C).
-            corpus: texts, or the vectors (n, C) of `embed`; also numpy arrays, in memory or on
-                disk.
+            corpus: texts, or the vectors (n, C) of `embed`, in any of its dtypes; also numpy
+                arrays, in memory or on disk. Queries in floats are compared with int8 vectors and
+                bits as floats, all of them: there is no second look to wait for.
             topk: maximum number of hits for a query.
+            words: also rank by the words that a text shares with the query (BM25), and join the two
+                rankings by the sums of 1 / (60 + rank) (Cormack et al. 2009). The corpus is then
+                held in memory; queries and corpus are texts.
+            rerank: a cross-encoder that orders the best hits again, as `rank` does: the first four
+                times `topk`, at least 20.
+            truncate_dim: how many numbers to keep of the vectors of texts; see `embed`.
+            ranges: of int8 vectors that have none of their own, such as numpy's; see `embed`.
             options: batch_tokens, progress, truncate, stride; see `embed`.
 
         Returns:
             A list of hits for each query, or one list for one str. The nearest hit is first; hits
             with equal scores are in the order of the corpus. A `Hit` has `index`, `score` and
-            `text`. If the corpus is vectors, `text` is None.
+            `text`. If the corpus is vectors, `text` is None. The score is a cosine, or what
+            `roberta.sentence.similarity` names; with `words` a sum of the two rankings', at most
+            2 / 61; with `rerank` the cross-encoder's.
 
         Raises:
+            InputTypeError: `words` or `rerank` has vectors instead of texts.
+            MissingExtraError: `words` needs bm25s.
             InputError: a text is too long; or the vectors have different widths, or contain NaN or
-                infinity.
+                infinity, or are int8 without ranges.
 
         Example:
             >>> corpus = ["A dog ran.", "Goal!", "Hello world!"]
@@ -1043,7 +1112,24 @@ class RobertaHubInterface(nn.Module):
             (1, None)
         """
         settings, runner = self._sentence_runner(**options)
-        asked, found = search.search_texts(runner, settings, queries, corpus, topk)
+        topk = whole_number("topk", topk, 1)
+        most = topk if rerank is None else rank.candidates(topk)
+        reranker = None
+        if rerank is not None:
+            reranker = _reranker(rerank, **options)
+            search.check_texts("rerank reads a query with a text", queries, corpus)
+        asked, found = search.search_texts(
+            runner,
+            settings,
+            queries,
+            corpus,
+            most,
+            truncate_dim=truncate_dim,
+            ranges=ranges,
+            words=words,
+        )
+        if reranker is not None:
+            found = rank.reranked(reranker, asked, found, topk)
         if isinstance(queries, str):
             return views.hits(queries, found[0])
         return views.hits_of_many(asked, found)
@@ -1467,7 +1553,7 @@ class RobertaHubInterface(nn.Module):
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Compute log-probabilities of a head's classes, with gradients and in the current mode.
 
-        As in fairseq, they are a log-softmax over the classes. If `kinds` says that the head learnt
+        As in fairseq, they are a log-softmax over the classes. If the head's kind in `kinds` is
         "multi_label", each label has an independent probability.
 
         In train mode, dropout makes the answers random. A warning says so once, unless a gradient
@@ -1955,6 +2041,17 @@ def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> Verb
         roberta.zero_shot_settings,
         getattr(roberta.task, "name", ""),
     )
+
+
+def _reranker(model: object, **options: Unpack[Options]) -> VerbModel:
+    """Check a cross-encoder before anything is searched."""
+    if not isinstance(model, RobertaHubInterface):
+        raise InputTypeError(
+            f"rerank is a {kind_of(model)}; pass a cross-encoder, load_model('OWNER/A-RERANKER')"
+        )
+    found = verb_model(model, **options)
+    rank.find_head(found)
+    return found
 
 
 def _warn_of_own_head() -> None:

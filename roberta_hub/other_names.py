@@ -29,6 +29,7 @@ KEYWORDS = {
     "num_labels": ("num_classes", ""),
     "num_workers": ("", "torch.set_num_threads says how many cores work"),
     "padding": ("", "nothing is padded here; collate_tokens pads ids to a batch"),
+    "precision": ("dtype", "embed(texts, dtype='int8') makes the same bytes"),
     "return_all_scores": ("", "Prediction.scores has them all"),
     "return_tensors": ("", "what comes out is a torch tensor"),
     "sentences": ("texts", ""),

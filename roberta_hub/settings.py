@@ -26,10 +26,10 @@ Pooling = Literal["cls", "mean", "max", "pooler"]
 """What makes one vector of a text in `features`: the vector of `<s>`, the mean over all tokens, the
 largest value of each dimension, or the model's own pooler."""
 HeadKind = Literal["single_label", "multi_label", "regression"]
-"""What a head learnt: one label of several, any number of labels, or numbers."""
+"""What a head was trained for: one label of several, any number of labels, or numbers."""
 WordRule = Literal["words", "clusters", "parts"]
 """What a token head labels: words as treebanks cut them; runs of letters with their marks and of
-digits, as `fit` learns them; or such runs cut at their marks, as an older `fit` learnt them."""
+digits, as `fit` learns them; or such runs cut at their marks, as an older `fit` did."""
 Aggregation = Literal["word", "first", "average", "max", "piece"]
 """How the labels of pieces become those of words in `tag`."""
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
@@ -37,6 +37,8 @@ DEFAULT_HEAD = "sentence_classification_head"
 """fairseq's name for the head of a model that was fine-tuned for one task."""
 DEFAULT_THRESHOLD = 0.5
 """Threshold of a label for which none is stored."""
+REJECTED = "(rejected)"
+"""What tables say in place of a label where an answer is refused."""
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token", "pooler")
 """The vector of `<s>`; the largest value of each dimension; the mean over all tokens, their sum
 divided by the root of their number, and the mean with weights 1, 2, 3 and so on; the vector of the
@@ -47,6 +49,10 @@ SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 _LATER = ("include_prompt", "truncate_dim", "layers")
 """Fields of `SentenceSettings` that 0.2.0 had not: a model without them keeps its file, and its
 digest in a lake."""
+VectorDtype = Literal["float32", "float16", "int8", "binary", "ubinary"]
+"""How `embed` writes a vector: as floating-point numbers, as int8 between ranges, or as a bit a
+number, eight in a byte: "binary" as int8 and "ubinary" as uint8, as sentence-transformers does."""
+VECTOR_DTYPES: tuple[VectorDtype, ...] = get_args(VectorDtype)
 LayerKind = Literal["dense", "layer_norm", "normalize", "dropout"]
 """Layers over pooled vectors."""
 MAX_LAYERS = 16
@@ -137,6 +143,34 @@ def check_thresholds(
     return tuple(map(float, given))
 
 
+def check_reject_below(head: object, certainty: Any) -> float | None:
+    """Return the certainty below which a head refuses to answer; None: it always answers.
+
+    Example:
+        >>> check_reject_below("topic", 0.25)
+        0.25
+    """
+    if certainty is None:
+        return None
+    is_number = isinstance(certainty, Real) and not isinstance(certainty, bool)
+    if not is_number or not 0 <= certainty <= 1:
+        raise InputError(
+            f"head {short_repr(head)}: reject_below is {short_repr(certainty)}; give a number from "
+            "0 to 1, or None for a head that always answers"
+        )
+    return float(certainty)
+
+
+def check_known_pieces(head: object, pieces: Any) -> str | None:
+    """Return the packed ids of the pieces that a head has learnt; None: they are unknown."""
+    if pieces is not None and not isinstance(pieces, str):
+        raise InputError(
+            f"head {short_repr(head)}: known_pieces is {short_repr(pieces)}; give a text that "
+            "`fit` wrote, or None"
+        )
+    return pieces
+
+
 def _needs(count: int) -> str:
     return f"a list of {count} numbers from 0 to 1, one for each label in the order of head_labels"
 
@@ -171,6 +205,14 @@ class Head:
         default=None, metadata=_fact(check_thresholds, "classification", for_each_label=True)
     )
     """For each label the least probability that gives it; None: `DEFAULT_THRESHOLD` for all."""
+    reject_below: float | None = field(
+        default=None, metadata=_fact(check_reject_below, "classification")
+    )
+    """Certainty below which an answer is refused; None: none is."""
+    known_pieces: str | None = field(
+        default=None, metadata=_fact(check_known_pieces, "classification")
+    )
+    """Which pieces it has learnt, as `pack_pieces` of inference/certainty.py writes them."""
     words: WordRule | None = field(
         default=None, metadata=_fact(check_words, "token", implied="words", elsewhere=True)
     )

@@ -54,7 +54,7 @@ SET_UP = ("make ", "pip install ")
 wheel's test installs the package."""
 NUMBER = re.compile(r"-?\d+\.\d+")
 BAR = re.compile("[\u2588-\u258f]+")
-"""A bar of a table, as long as the number beside it says."""
+"""A bar of a table, as long as the number next to it says."""
 NEAR = {"python": 0.02, "sh": 0.2}
 """How far a number may be off: other CPUs round otherwise, and what is trained goes its own way."""
 
@@ -126,6 +126,7 @@ def same(wanted: str, found: str, near: float = 0.0) -> bool:
 def sessions() -> list[Path]:
     """The pages whose Python blocks share their names."""
     pages = [*(ROOT / "docs/start").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")]
+    pages.append(ROOT / "SKILL.md")  # made of the guides by tools/skill.py
     elsewhere = {*PAGES, *(ROOT / name for name in ELSEWHERE)}
     texts = {page: page.read_text("utf-8") for page in sorted(pages) if page not in elsewhere}
     return [page for page, text in texts.items() if FENCE.search(text) and ">>> " not in text]

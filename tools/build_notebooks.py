@@ -1,4 +1,4 @@
-"""Rebuild every `notebooks/*.ipynb` from the jupytext script beside it.
+"""Rebuild every `notebooks/*.ipynb` from the jupytext script next to it.
 
 The script is run, and saved with its outputs.
 
@@ -55,7 +55,7 @@ def execute(notebook: NotebookNode, folder: Path = FOLDER, timeout: int = 900) -
         nbclient.exceptions.CellExecutionError: a cell failed.
     """
     with tempfile.TemporaryDirectory() as own:
-        # No settings or history of whoever runs this. One thread: the same numbers on any machine,
+        # No settings or history of the user's. One thread: the same numbers on any machine,
         # and on a busy one, threads that wait for each other are slower than one. The kernel
         # listens in a folder of ours instead of at a port that all of the machine can reach.
         environment = {

@@ -99,7 +99,7 @@ PRIVATE = re.compile(
     r"\b(?:born|died|dies|death|married|divorced|childhood|grew up|raised|his wife|her husband"
     r"|cancer|buried|funeral|siblings|sister|brother|father|mother|parents)\b"
 )
-"""Whoever is told about in such words could be anybody."""
+"""Such words could be about anybody."""
 
 
 def documents(name: str) -> Iterator[list[str]]:
@@ -150,7 +150,7 @@ def parts(paragraphs: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def draw() -> dict[str, list[list[int]]]:
-    """Draw [document, paragraph] of every label, and English Wikipedia's documents beside them."""
+    """Draw [document, paragraph] of every label, and English Wikipedia's documents next to them."""
     found: dict[str, dict[str, list[tuple[int, int, str]]]] = defaultdict(lambda: defaultdict(list))
     for number, paragraphs in enumerate(documents(SOURCE)):
         kind = kind_of(paragraphs[0])

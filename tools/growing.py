@@ -1,4 +1,4 @@
-"""Reads and writes tab-separated files that grow line by line, so that a stopped step goes on."""
+"""Reads and writes tab-separated files that grow line by line, so that a stopped step resumes."""
 
 from __future__ import annotations
 

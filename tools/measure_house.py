@@ -1,9 +1,9 @@
-"""The house in numbers, an earlier commit beside this one, and the ways that calls take in it.
+"""The house in numbers, an earlier commit next to this one, and the ways that calls take in it.
 
     python tools/measure_house.py dcdb5ac      # minutes; writes benchmarks/results/house.md
 
 Counted are modules, lines, floors and star-tuples. A walk lists the package's own functions that a
-call enters, each once, in the order of their first entry; beside it stand the files that the call
+call enters, each once, in the order of their first entry; next to it are the files that the call
 opens in the model's folder, and how often it lists a folder. A concept is counted by what it is
 written as: a report by a method that only a report has, a forwarder by a body that is one call.
 """

@@ -223,7 +223,7 @@ def pytest(
 
 
 def tests_that_reach(
-    mutants: list[Mutant], tier: str, folder: Path, logs: Path | None
+    mutants: list[Mutant], tier: str, folder: Path, logs: Path | None, workers: int
 ) -> list[list[str]]:
     """The tests of a tier that enter the function of each mutant, the likeliest to fail first."""
     root = copy_of(folder)
@@ -239,7 +239,7 @@ def tests_that_reach(
     found = folder / "reached.tsv"
     found.touch()
     log = None if logs is None else logs / f"{tier}.log"
-    pytest(root, ["-n", "auto", "--dist", "worksteal", "-m", TIERS[tier]], found, log)
+    pytest(root, ["-n", str(workers), "--dist", "worksteal", "-m", TIERS[tier]], found, log)
     reached: list[set[str]] = [set() for _ in mutants]
     lines = found.read_text(encoding="utf-8").splitlines()
     if not lines:
@@ -272,6 +272,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--tiers", nargs="+", choices=TIERS, default=list(TIERS))
     parser.add_argument("--most", type=int, default=40, help="as many may live")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="mutants at a time")
     parser.add_argument("--logs", type=Path, help="a folder for what the probing runs print")
     parser.add_argument("--result", type=Path, help="write NAME.md and NAME.json")
     options = parser.parse_args()
@@ -281,9 +282,9 @@ def main() -> int:
     for tier in options.tiers:
         with tempfile.TemporaryDirectory() as folder:
             chosen = [mutants[i] for i in living]
-            reached = tests_that_reach(chosen, tier, Path(folder), options.logs)
+            reached = tests_that_reach(chosen, tier, Path(folder), options.logs, options.workers)
         survivors = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(options.workers) as pool:
             found = pool.map(lives, [mutants[i] for i in living], reached)
             for i, tests, alive in zip(living, reached, found, strict=True):
                 if alive:

@@ -161,7 +161,7 @@ def batches(ids: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
 
 
 def learn(rows: Sequence[tuple[str, str, str]], model: Path, folder: Path) -> Path:
-    """Read the pairs once; return the file of the state. A run that was stopped goes on.
+    """Read the pairs once; return the file of the state. A run that was stopped resumes.
 
     Args:
         rows: premise, hypothesis and label of each pair. Other rows have a file of their own.
@@ -216,7 +216,7 @@ def share_of_rate(number: int, updates: int) -> float:
 def probable(pairs: Sequence[Pair], model: Path, state: Path) -> dict[Pair, list[float]]:
     """Return the probabilities of each pair's labels; those in the file are not asked for again.
 
-    Beside the state a file of premise, hypothesis and probabilities grows.
+    A file of premise, hypothesis and probabilities grows next to the state.
 
     Args:
         pairs: premise and hypothesis of each.

@@ -1,4 +1,4 @@
-"""Prints the catalogue's rows with the digests that this cache knows; for whoever pins a model.
+"""Prints the catalogue's rows with the digests that this cache knows; for those who pin a model.
 
 python tools/pin.py > rows.txt     # ends with 1 where two digests of a file differ
 """

@@ -82,10 +82,14 @@ def code(*words: object) -> str:
 
 # ---- the shell ----
 
-NOT_SHOWN = ("train", "fit", "vocabulary", "verify", "doctor", "download", "ui", "explain")
+NOT_SHOWN = (
+    *("train", "fit", "vocabulary", "verify", "doctor", "download", "ui", "explain", "index"),
+    "duplicates",
+)
 """Verbs whose examples take minutes, need a server, draw, or print what differs between machines:
 their pages show the command alone."""
 NEEDS = {
+    "reviews.lance": "`reviews.lance` is what [index](index.md) made of `reviews.csv`",
     "mine": "`mine` is a model that [fit](fit.md) made of [the table of ten minutes]"
     "(../../start/ten_minutes.md#train-a-classifier)",
     "newer": "`newer` is another, whose body was trained too",
@@ -108,6 +112,8 @@ GUIDES = {
     "answer": "guides/questions.md",
     "rank": "guides/vectors.md",
     "embed": "guides/vectors.md",
+    "index": "guides/vector_index.md",
+    "duplicates": "guides/vector_index.md",
     "features": "guides/word_features.md",
     "fit": "guides/own_classifier.md",
     "vocabulary": "guides/own_language.md",
@@ -385,6 +391,11 @@ API = {
         "The guide: [evaluation](../../guides/evaluate.md).",
         ("evaluate", "as_mteb"),
     ),
+    "indexing": (
+        "Vectors on disk, near-duplicates",
+        "The guide: [an index on disk](../../guides/vector_index.md).",
+        ("index", "open_index", "duplicates"),
+    ),
     "lakes": (
         "Lakes (files of texts)",
         "`from roberta_hub import scale`. What a lake promises: [lakes](../lakes.md).",
@@ -402,7 +413,7 @@ API = {
     ),
     "errors": (
         "Errors",
-        "All of them, and what mends them: [errors](../errors.md).",
+        "All of them, and their remedies: [errors](../errors.md).",
         ("RobertaHubError",),
     ),
 }

@@ -5,8 +5,8 @@
     python tools/screenshots.py http://127.0.0.1:8000/start/
 
 It writes a picture of each page into a folder, to be looked at, and a line of numbers: how wide the
-page is beside its window, what is clipped, raw markup, addresses outside, and the least contrast of
-a letter. It exits with 1 where one of them is wrong. It needs playwright (`.[dev]`) and Chromium
+page and its window are, what is clipped, raw markup, addresses outside, and the least contrast of a
+letter. It exits with 1 where one of them is wrong. It needs playwright (`.[dev]`) and Chromium
 (`apt install chromium`); no page gets anything from outside this machine.
 """
 

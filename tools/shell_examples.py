@@ -143,6 +143,7 @@ def write_lessons(here: Path) -> None:
 LESSONS = (
     "vocabulary corpus/one.txt --size 300 --output my-vocabulary",
     "fit lesson.csv -o mine",
+    "index reviews.csv --text text -o reviews.lance",
     "fit lesson.csv -o newer --epochs 3",
     "fit notes.jsonl -o ner --epochs 3 --valid 0.1",
     "fit scores.csv --text query,text --label score --task regression -o reranker --epochs 8",

@@ -50,7 +50,12 @@ def linked(page: Path) -> Iterator[Path]:
 def gathered() -> list[Path]:
     """The pages, and all that they lead to."""
     found: list[Path] = []
-    waiting = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "docs/site.css"]
+    waiting = [
+        ROOT / "README.md",
+        ROOT / "SKILL.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "docs/site.css",
+    ]
     waiting += sorted((ROOT / "notebooks").glob("*.ipynb"))
     while waiting:
         path = waiting.pop()
@@ -61,7 +66,7 @@ def gathered() -> list[Path]:
 
 
 def notebook(path: Path, config: MkDocsConfig) -> Iterator[File]:
-    """A notebook as a page, and its pictures beside it."""
+    """A notebook as a page, and its pictures next to it."""
     page = path.relative_to(ROOT).with_suffix(".md")
     body, found = MarkdownExporter().from_notebook_node(nbformat.read(path, as_version=4))
     for name, data in found["outputs"].items():
@@ -81,6 +86,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         else:
             name = path.relative_to(ROOT).as_posix()
             shown.append(File.generated(config, name, abs_src_path=str(path)))
+    listed = re.sub(r"\.(md|ipynb)\)", ".html)", (ROOT / "llms.txt").read_text(encoding="utf-8"))
+    listed = listed.replace("(README.html)", "(index.html)")
+    shown.append(File.generated(config, "llms.txt", content=listed))
     return shown
 
 

@@ -174,7 +174,7 @@ def scored(texts: Sequence[str], file: Path) -> dict[str, float]:
 
     Args:
         texts: to be judged.
-        file: lines of text and score, which grows: it can be stopped, and goes on.
+        file: lines of text and score, which grows: it can be stopped, and resumes.
     """
     found = {text: float(score) for text, score in lines(file)}
     left = [text for text in dict.fromkeys(texts) if text not in found]
@@ -195,7 +195,7 @@ def reviews(count: int, file: Path) -> list[tuple[str, float]]:
 
     Args:
         count: how many.
-        file: lines of text and mood, which grows: it can be stopped, and goes on.
+        file: lines of text and mood, which grows: it can be stopped, and resumes.
     """
     found = dict(lines(file))
     if len(found) < count:

@@ -23,7 +23,7 @@ _WIDTHS = {
 }
 """Of Helvetica's letters, in parts of the size; the others have about `_OTHER`."""
 _OTHER, _BOLD, _ROOM, _MONO = 0.57, 1.07, 1.05, 0.6
-"""A bold letter and a letter of code beside these; and the room that wider fonts need."""
+"""A bold letter and a letter of code, compared with these; and the room that wider fonts need."""
 
 
 def width(words: str, size: float, *, bold: bool = False, mono: bool = False) -> float:

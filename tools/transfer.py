@@ -150,7 +150,7 @@ def spellings(donor: Tokenizer, tokenizer: Tokenizer) -> Iterator[list[int]]:
 
 
 def _rests(donor: Tokenizer) -> dict[str, int]:
-    """Find the donor's pieces that go on with a word, by their text."""
+    """Find the donor's pieces that continue a word, by their text."""
     inside = (donor.words & ~donor.beginnings).nonzero().squeeze(1).tolist()
     return {donor.decode_id(i).strip(): i for i in inside}
 

@@ -2,7 +2,7 @@
 
     python tools/write_gguf.py FOLDER model.gguf [q8_0]
 
-For tests beside llama.cpp, whose own converter is not on the package index. It wants
+For tests against llama.cpp, whose own converter is not on the package index. It wants
 the package gguf.
 """
 
@@ -72,7 +72,7 @@ def _add_vocabulary(writer: Any, folder: Path, types: int) -> None:
 
 
 def _as_llama_writes(piece: str) -> str:
-    """A word begins with a mark, and what goes on with one has none."""
+    """A word begins with a mark, and a piece that continues one has none."""
     if piece in SPECIAL or piece.startswith("[unused"):
         return piece
     return piece[2:] if piece.startswith("##") else "\u2581" + piece

@@ -16,7 +16,7 @@ from lib.rounds import same
 LEAST_ROUNDS = 3
 AS_IT_COMES = "as it comes"
 PRECISIONS = ("int8", "bfloat16")
-"""Beside float32, which a name without one of these means."""
+"""Other than float32, which a name without one of these means."""
 PEERS: dict[str, tuple[str, ...]] = {
     "transformers": ("float32", "bfloat16"),
     "fairseq": ("float32",),

@@ -6,7 +6,9 @@ all-MiniLM-L6-v2.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
 import tempfile
 import time
 import warnings
@@ -68,8 +70,21 @@ def test_vectors(model: str, texts: list[str]) -> np.ndarray:
     new = [text for text in dict.fromkeys(texts) if (model, text) not in _TEST_VECTORS]
     if new:
         keys = [(model, text) for text in new]
-        _TEST_VECTORS.update(zip(keys, vectors(model, new), strict=True))
+        _TEST_VECTORS.update(zip(keys, _kept(model, new), strict=True))
     return np.stack([_TEST_VECTORS[model, text] for text in texts])
+
+
+def _kept(model: str, texts: list[str]) -> np.ndarray:
+    """Vectors in a temporary file, for the next process; the first of them tells the weights."""
+    digest = hashlib.blake2b(vectors(model, texts[:1]).tobytes(), digest_size=8)
+    digest.update("\0".join(texts).encode())
+    file = Path(tempfile.gettempdir()) / f"fit-benchmark-{digest.hexdigest()}.npy"
+    if not file.is_file():
+        stage = file.with_suffix(f".{os.getpid()}.npy")
+        np.save(stage, vectors(model, texts))
+        stage.replace(file)
+    found: np.ndarray = np.load(file)
+    return found
 
 
 def features(
@@ -122,7 +137,7 @@ def regression(drawn: Drawn, table: Table, model: str, seed: int) -> Answers:
 
 def as_it_is(drawn: Drawn, table: Table, model: str, seed: int) -> Answers | None:
     """Nothing learnt: the model's own head for pairs, the cosine of its vectors for scored ones."""
-    if table.kind == "scored":
+    if table.kind in ("scored", "ranked"):
         u, v = (test_vectors(model, [text[side] for text, _ in drawn.test]) for side in (0, 1))
         return Answers((), (u * v).sum(1), 0.0)
     if table.kind != "pairs" or not set(drawn.labels) <= set(_own_labels(model)):

@@ -1,4 +1,4 @@
-"""Writes the page of `fit.py`: what issue 43 asks beside what is reached, then every set."""
+"""Writes the page of `fit.py`: what issue 43 asks and what is reached, then every set."""
 
 from __future__ import annotations
 

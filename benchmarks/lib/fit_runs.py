@@ -1,8 +1,9 @@
-"""Keeps what `fit.py` measures: a line of JSON for each run, safe beside other processes."""
+"""Keeps what `fit.py` measures: a line of JSON for each run, safe while other processes write."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -28,13 +29,17 @@ class Run:
 
     key: Key
     rows: int
-    """Learnt."""
+    """Trained on."""
     tested: int
     scores: dict[str, float]
     """See `fit_scores.judge`."""
     cpu_seconds: float
     way: str = ""
     """How `fit` chose to learn."""
+    place: str = ""
+    """Of `about`, where machine and versions of this very run are kept: see `place_of`."""
+    answers: str = ""
+    """What was answered to the test rows, where that is kept."""
 
     def line(self) -> str:
         """Write the run for a terminal."""
@@ -69,6 +74,7 @@ class Runs:
             others = [r for r in found["runs"] if _run(r).key != run.key]
             flat = {**run.key._asdict(), **asdict(run)}
             del flat["key"]
+            flat = {name: value for name, value in flat.items() if value != "" or name == "way"}
             found["runs"] = sorted([*others, flat], key=lambda r: _run(r).key)
             known = found["about"].get(run.key.engine, [])
             elsewhere = [one for one in known if {**one, "date": about["date"]} != about]
@@ -99,6 +105,17 @@ class Runs:
             yield
         finally:
             os.close(folder)
+
+
+def place_of(about: dict[str, Any]) -> str:
+    """Name a machine with its versions, whatever the date.
+
+    Example:
+        >>> place_of({"date": "2026-11-28"}) == place_of({"date": "2026-11-29"})
+        True
+    """
+    kept = json.dumps({**about, "date": ""}, sort_keys=True)
+    return hashlib.blake2b(kept.encode(), digest_size=4).hexdigest()
 
 
 def _run(row: dict[str, Any]) -> Run:

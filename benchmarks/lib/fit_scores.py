@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,11 +42,13 @@ def judge(answers: Answers, drawn: Drawn, table: Table) -> dict[str, float]:
         table: tells which scores are meant.
 
     Returns:
-        By kind: "spearman"; "micro_f1"; or "accuracy", "macro_f1", "ece", "log_loss" and, of a rare
-        class, "recall_of_rare".
+        By kind: "spearman"; "map" and "mrr"; "micro_f1"; or "accuracy", "macro_f1", "ece",
+        "log_loss" and, of a rare class, "recall_of_rare", of a positive one "f1_of_positive".
     """
     if table.kind == "scored":
         return {"spearman": spearman(answers.values, [label for _, label in drawn.test])}
+    if table.kind == "ranked":
+        return ranking(one_score(answers, table), drawn)
     if table.kind == "several":
         assert answers.chosen is not None
         return {"micro_f1": micro_f1(answers.chosen, [label for _, label in drawn.test])}
@@ -60,7 +63,46 @@ def judge(answers: Answers, drawn: Drawn, table: Table) -> dict[str, float]:
         learnt = [label for _, label in drawn.learn]
         rare = answers.labels.index(min(answers.labels, key=learnt.count))
         found["recall_of_rare"] = float((answers.values.argmax(1) == rare)[wanted == rare].mean())
+    if table.positive:
+        at = answers.labels.index(table.positive)
+        found["f1_of_positive"] = f1_of(answers.values.argmax(1) == at, wanted == at)
     return found
+
+
+def one_score(answers: Answers, table: Table) -> np.ndarray:
+    """What ranks the rows: the one output, or the probability of the positive label. Shape: (N,)"""
+    if answers.values.ndim == 1:
+        return answers.values
+    found: np.ndarray = answers.values[:, answers.labels.index(table.positive)]
+    return found
+
+
+def ranking(values: np.ndarray, drawn: Drawn, right: str = "right") -> dict[str, float]:
+    """Mean average precision and mean reciprocal rank of the right second sentences.
+
+    The rows of a first sentence are one ranking; those with right rows alone, or none, are left
+    out.
+    """
+    from sklearn.metrics import average_precision_score
+
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, (text, _) in enumerate(drawn.test):
+        groups[text[0]].append(row)
+    wanted = np.array([label == right for _, label in drawn.test])
+    precisions, reciprocals = [], []
+    for rows in groups.values():
+        if wanted[rows].any() and not wanted[rows].all():
+            precisions.append(average_precision_score(wanted[rows], values[rows]))
+            order = wanted[rows][np.argsort(-values[rows], kind="stable")]
+            reciprocals.append(1 / (1 + order.argmax()))
+    return {"map": float(np.mean(precisions)), "mrr": float(np.mean(reciprocals))}
+
+
+def f1_of(found: np.ndarray, wanted: np.ndarray) -> float:
+    """F1 of one class, given where it is answered and where it is right."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(wanted, found, zero_division=0))
 
 
 def ece(probabilities: np.ndarray, wanted: np.ndarray) -> float:
@@ -92,7 +134,7 @@ def macro_f1(found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def micro_f1(found: list[tuple[str, ...]], wanted: list[Any]) -> float:
-    """F1 of all (row, label) together; a label that was never learnt counts as missed."""
+    """F1 of all (row, label) together; a label outside the training counts as missed."""
     both = sum(len(set(f) & set(w)) for f, w in zip(found, wanted, strict=True))
     total = sum(len(set(f)) + len(set(w)) for f, w in zip(found, wanted, strict=True))
     return 2 * both / total if total else 1.0

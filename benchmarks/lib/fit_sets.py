@@ -71,11 +71,14 @@ class Table:
 
     name: str
     kind: str
-    """What is learnt: "one" label a text, "rare", "several", "pairs", "scored" or "large"."""
+    """What is learnt: "one" label a text, "rare", "several", "pairs", "scored", "ranked" or
+    "large"."""
     sizes: tuple[int, ...]
     """Rows a class ("one"), of the rare class ("rare"), or of the whole table."""
     rows: Callable[[int, int], tuple[list[Row], list[Row]]]
     """(size, seed) -> rows to learn, rows to answer."""
+    positive: str = ""
+    """The label whose F1 is measured too; "": no one."""
 
     def draw(self, size: int, seed: int) -> Drawn:
         """Draw the learning rows, in an order of their own.
@@ -123,7 +126,7 @@ def _cut(text: str) -> str:
     return " ".join(text.split()[:WORDS])
 
 
-def _apart(rows: Iterable[Row], count: int) -> tuple[list[Row], list[Row]]:
+def apart(rows: Iterable[Row], count: int) -> tuple[list[Row], list[Row]]:
     """Rows to learn from, and `count` to test on, for sets of one file."""
     rows = _shuffled(rows, "apart")
     test = _capped(rows, count)
@@ -219,7 +222,7 @@ def imdb() -> tuple[list[Row], list[Row]]:
 
 
 @cache
-def _banking(part: str) -> list[Row]:
+def bank_questions(part: str) -> list[Row]:
     rows = _cells(TASKS / f"intents/banking77_{part}.csv", ",")
     return [(row["text"].strip(), row["category"].replace("_", " ")) for row in rows]
 
@@ -231,7 +234,7 @@ def intents() -> tuple[str, ...]:
     The frequent ones are hard to tell apart, and have 64 rows each. Groups by a seed are easy: a
     regression on 8 rows a class is right on 97 % of most.
     """
-    counts = Counter(str(label) for _, label in _banking("train"))
+    counts = Counter(str(label) for _, label in bank_questions("train"))
     return tuple(sorted(counts, key=lambda name: (-counts[name], name)))
 
 
@@ -244,7 +247,9 @@ def banking(first: int, last: int) -> Callable[[], tuple[list[Row], list[Row]]]:
     @cache
     def parts() -> tuple[list[Row], list[Row]]:
         names = set(intents()[first:last])
-        learn, test = ([r for r in _banking(part) if r[1] in names] for part in ("train", "test"))
+        learn, test = (
+            [r for r in bank_questions(part) if r[1] in names] for part in ("train", "test")
+        )
         return learn, _capped(test, max(TEST, 10 * len(names)))
 
     return parts
@@ -372,7 +377,7 @@ def passages() -> tuple[list[Row], list[Row]]:
         lines = itertools.chain.from_iterable(_documents(name, 1000))
         found = _sentences(lines, 10, 40)
         rows += [(text, label) for text in random.Random(label).sample(found, 1500)]
-    return _apart(rows, TEST)
+    return apart(rows, TEST)
 
 
 @cache
@@ -384,7 +389,7 @@ def speakers() -> tuple[list[Row], list[Row]]:
         for place, line in enumerate(lines)
         if 5 <= len(line.split()) <= 40
     ]
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -397,7 +402,7 @@ def domains() -> tuple[list[Row], list[Row]]:
         (label, most), (_, second) = found.most_common(2)
         if most >= 2 and most > 3 * second and len(first.split()) >= 5:
             rows.append((first, label))
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -409,7 +414,7 @@ def moods() -> tuple[list[Row], list[Row]]:
         found = {signs[word] for word in re.findall(r"[a-z]+", text.lower()) if word in signs}
         if len(found) == 1:
             rows.append((text, found.pop()))
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -422,7 +427,7 @@ def premises() -> tuple[list[Row], list[Row]]:
         for text in sorted({row[0][0] for row in _pairs()[source]})
         if 5 <= len(text.split()) <= 40
     ]
-    return _apart(_of_each(dict(rows).items(), 1500, "premises"), TEST)
+    return apart(_of_each(dict(rows).items(), 1500, "premises"), TEST)
 
 
 @cache
@@ -441,7 +446,7 @@ def kinds() -> tuple[list[Row], list[Row]]:
         shown = next(draw_topics.parts(lines), None) if kind else None
         if kind and shown:
             rows.append((_cut(shown[1]), draw_topics.KIND[kind]))
-    return _apart(dict(rows).items(), TEST)
+    return apart(dict(rows).items(), TEST)
 
 
 @cache
@@ -506,7 +511,7 @@ def snli() -> tuple[list[Row], list[Row]]:
 @cache
 def wanli() -> tuple[list[Row], list[Row]]:
     """WANLI's pairs, all of which roberta.tiny learnt: its own head looks better than it is."""
-    return _apart(_pairs()["wanli"], 1000)
+    return apart(_pairs()["wanli"], 1000)
 
 
 @cache

@@ -12,7 +12,7 @@ CPU_MACHINES = 100
 CORES = 32
 """Of a CPU machine."""
 SHARED_CORES = 0.6
-"""What a core gives when all cores of a machine work, beside a core that works alone."""
+"""What a core gives when all cores of a machine work, as a part of a core that works alone."""
 CPU_PRICE = 1.3
 """Dollars an hour of such a machine."""
 GPUS = 8

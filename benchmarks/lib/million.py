@@ -1,6 +1,6 @@
 """Runs one million pairs through a lake that is killed twice at random, and checks what came of it.
 
-All that is known stands in FOLDER/million.json, so the same call goes on after a crash.
+All that is known stands in FOLDER/million.json, so the same call resumes after a crash.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ for unit in made.units[:count]:
 
 
 def million(folder: Path, rows: int, workers: int) -> None:
-    """Run, kill, go on, compare, and write the page."""
+    """Run, kill, resume, compare, and write the page."""
     folder.mkdir(parents=True, exist_ok=True)
     source, target = folder / "pairs.parquet", folder / "out"
     if not source.exists():
@@ -103,7 +103,7 @@ def _drive(
     state["memory"] += _memory(watch, target)
     (folder / "million.json").write_text(json.dumps(state))
     if process.returncode and not left:
-        raise SystemExit(f"the driver ended with status {process.returncode}; call again to go on")
+        raise SystemExit(f"the driver ended with status {process.returncode}; call again to resume")
 
 
 def _memory(watch: Watch, target: Path) -> list[dict[str, float]]:

@@ -70,7 +70,7 @@ def summary(samples: Mapping[str, Samples], ideal: float) -> str:
 
 
 def against(samples: Mapping[str, Samples]) -> list[str]:
-    """Each of our precisions beside the fastest peer of the same, and "auto" as peers come."""
+    """Each of our precisions against the fastest peer of the same, and "auto" as peers come."""
     lines = []
     for ours in ("roberta_hub", "roberta_hub, bfloat16", "roberta_hub, int8", "roberta_hub, auto"):
         if (found := over_peers(samples, ours)) is not None:

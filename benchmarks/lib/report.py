@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,16 @@ def about(*packages: str) -> dict[str, Any]:
         f"{platform.python_version()}",
         "versions": {name: version(name) for name in packages},
     }
+
+
+def own_version() -> str:
+    """The version of this package, and its commit where it is known."""
+    import roberta_hub
+
+    asked = ["git", "-C", str(RESULTS), "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(asked, capture_output=True, text=True)
+    commit = f" at {found.stdout.strip()}" if found.returncode == 0 else ""
+    return f"{roberta_hub.__version__}{commit}"
 
 
 def instruction_sets() -> str:

@@ -91,7 +91,7 @@ class Checkpoint:
     zero_shot: ZeroShotSettings | None = None
     """Zero-shot method, if known; only our format stores it."""
     learnt: frozenset[str] = frozenset()
-    """Digests of the texts that `fit` has taught it; see `text/learnt.py`."""
+    """Digests of the texts that `fit` trained it on; see `text/learnt.py`."""
 
     def __post_init__(
         self,

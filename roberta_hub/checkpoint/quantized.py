@@ -13,7 +13,7 @@ FLOAT8 = tuple(
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 )
-"""Eight-bit floating point, which needs a scale beside it."""
+"""Eight-bit floating point, which needs a scale."""
 _MARKS = (
     ("bitsandbytes, in 4 bits", (".quant_state.bitsandbytes__nf4", ".weight.quant_map")),
     ("bitsandbytes, in 4 bits", (".quant_state.bitsandbytes__fp4", ".weight.absmax")),

@@ -1,1 +1,1 @@
-"""WHAT A MODEL IS WORTH: its answers beside the right ones, by the measures of each task."""
+"""WHAT A MODEL IS WORTH: its answers against the right ones, by the measures of each task."""

@@ -37,7 +37,7 @@ from roberta_hub.rows.frames import list_of
 from roberta_hub.rows.labels import KnownLabels, labelled_rows
 from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table, format_of, table_of
-from roberta_hub.settings import Inputs, SentenceSettings
+from roberta_hub.settings import REJECTED, Inputs, SentenceSettings
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.conll import is_conll
 
@@ -196,10 +196,10 @@ def _read(table: Table, columns: Columns, by: Sequence[str], known: KnownLabels 
         rows = labelled_rows(table, columns.texts, (), left)
     for row, text, own in rows:
         if known is not None:
-            if odd := [name for name in own if name not in known.names]:
+            if unknown := [name for name in own if name not in known.names]:
                 raise InputError(
-                    f"{table.name} has the label {short_repr(odd[0])}, which neither model knows; "
-                    f"they have {', '.join(sorted(known.names))[:300]}"
+                    f"{table.name} has the label {short_repr(unknown[0])}, which neither model "
+                    f"knows; they have {', '.join(sorted(known.names))[:300]}"
                 )
             labels.append({*own})
         for column in by:
@@ -287,8 +287,8 @@ def _known_by(
 
 
 def _given(answer: Prediction) -> set[str]:
-    """The label of an answer; of several labels all that apply."""
-    return {answer.label} if answer.labels is None else {*answer.labels}
+    """The label of an answer, or that it is refused; of several labels all that apply."""
+    return {answer.label or REJECTED} if answer.labels is None else {*answer.labels}
 
 
 def _written(labels: set[str]) -> str:
@@ -303,7 +303,8 @@ def _calibration(
     answers: Sequence[Prediction], labels: Sequence[set[str]], right: Sequence[bool]
 ) -> float:
     """The expected calibration error of answers; of several labels that of each label of each."""
-    scores = [answer.score for answer in answers]
+    given = [i for i, answer in enumerate(answers) if not answer.rejected]
+    scores, right = [answers[i].score for i in given], [right[i] for i in given]
     if any(answer.labels is not None for answer in answers):
         pairs = list(zip(answers, labels, strict=True))
         scores = [p for answer, _ in pairs for p in answer.scores.values()]

@@ -57,7 +57,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Comparison(Reported):
-    """How a new model answers beside an old one.
+    """How a new model answers, compared with an old one.
 
     Example:
         >>> whole = Slice("all rows", 400, 0.05, (0.91, 0.88), (14, 2), 0.0042, (0.02, 0.05))
@@ -122,20 +122,21 @@ class Comparison(Reported):
             listed(self._shown_as(), shown),
             notes(self.notes),
         ]
-        heading = f"{code(self.new)} beside {code(self.old)}"
-        return Report(f"{self.new} beside {self.old}", sections, heading, exit=int(self.worse))
+        heading = f"{code(self.new)} compared with {code(self.old)}"
+        title = f"{self.new} compared with {self.old}"
+        return Report(title, sections, heading, exit=int(self.worse))
 
     def _headline(self) -> str:
         whole = self.whole
         if self.verb == "embed":
             return (
-                f"{self.new} beside {self.old} on {self.table}: {_percent(whole.changed)} of the "
-                "nearest texts are others"
+                f"{self.new} compared with {self.old} on {self.table}: "
+                f"{_percent(whole.changed)} of the nearest texts are others"
             )
         if whole.accuracy is None or whole.chance is None:
             return (
-                f"{self.new} beside {self.old} on {self.table}: {_percent(whole.changed)} of the "
-                "labels flipped"
+                f"{self.new} compared with {self.old} on {self.table}: "
+                f"{_percent(whole.changed)} of the labels flipped"
             )
         if self.worse:
             word = "worse than"

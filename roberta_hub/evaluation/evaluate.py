@@ -54,7 +54,9 @@ def evaluate(
     `evaluate` recognizes the kind of task from the files, and the result names it:
 
     - "labels": a table of texts or pairs with labels, by `classify`: accuracy, F1, MCC, expected
-      calibration error, log loss.
+      calibration error, log loss. Of a head that may refuse an answer (`fit(..., reject=)`) also
+      coverage, the accuracy of what it answers, and their curve. Labels that such a head does not
+      know are out of scope: to refuse them is right, and an AUROC tells how well it does.
     - "scores": a table of pairs with numbers, by the similarity of their vectors, or of texts by a
       regression head: Spearman's and Pearson's correlation.
     - "search": a folder in BEIR's layout, by `search`: nDCG, MRR, MAP, recall.

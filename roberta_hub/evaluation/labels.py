@@ -18,10 +18,13 @@ from roberta_hub.measures.calibration import calibration_error, log_loss, reliab
 from roberta_hub.measures.classes import class_measures
 from roberta_hub.measures.counts import Counts, count_labels, f1, precision_recall_f1
 from roberta_hub.measures.intervals import share_interval
+from roberta_hub.measures.refusals import CoveragePoint, auroc, coverage_curve
 from roberta_hub.rows.columns import find_columns
+from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.labels import KnownLabels
 from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table
+from roberta_hub.settings import REJECTED
 from roberta_hub.text.tokenizer import Text
 
 _LISTED = 10
@@ -70,7 +73,8 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         rows.where.append(row.where)
         rows.right.append(tuple(asked.labels.get(label, label) for label in own))
     left.check(rows.texts, table.name)
-    _check_known(rows, known, head, table.name)
+    refuses = not several and roberta._heads.reject_below(head) is not None
+    unknown = _check_known(rows, known, head, table.name, refuses=refuses)
     with at_rows(rows.where):
         found = roberta.classify(
             rows.texts, head, multi_label=True if several else None, **asked.options
@@ -78,6 +82,10 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
     check_finite([sum(answer.scores.values()) for answer in found], rows.where)
     measured = _several(rows.right, found, known) if several else _one(rows.right, found, known)
     numbers, groups, right = measured
+    curve: tuple[CoveragePoint, ...] = ()
+    if refuses:
+        more, curve = _refusals(rows.right, found, known)
+        numbers = {**numbers, **more}
     what = "labelled pairs" if len(columns.texts) == 2 else "labelled texts"
     return Evaluation(
         model=asked.name,
@@ -90,7 +98,8 @@ def labels(asked: Asked, table: Table, columns: Columns) -> Evaluation:
         numbers=numbers,
         interval=share_interval(right, len(rows.texts)),
         groups=groups,
-        notes=(*left.counted(), *asked.known(rows.texts)),
+        notes=(*left.counted(), *unknown, *asked.known(rows.texts)),
+        curve=curve,
     )
 
 
@@ -102,14 +111,22 @@ class _Rows:
     """The labels of each; one, unless several may apply."""
 
 
-def _check_known(rows: _Rows, known: Sequence[str], head: str, task: str) -> None:
-    """Refuse labels that the head cannot give: its answers would all be wrong."""
+def _check_known(
+    rows: _Rows, known: Sequence[str], head: str, task: str, *, refuses: bool
+) -> tuple[str, ...]:
+    """Refuse labels that the head cannot give: its answers would all be wrong.
+
+    Of a head that may refuse an answer a note says so, unless it knows none of them.
+    """
     counts = Counter(chain.from_iterable(rows.right))
     unknown = [label for label in counts if label not in known]
     if not unknown:
-        return
+        return ()
     shown = ", ".join(f"{short_repr(name)} ({counts[name]:,})" for name in unknown[:_LISTED])
     more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
+    if refuses and len(unknown) < len(counts):
+        outside = row_count(sum(counts[name] for name in unknown))
+        return (f"{outside} out of scope, with labels that the head does not know: {shown}{more}",)
     own = ", ".join(short_repr(name, 40) for name in known[: 2 * _LISTED])
     blank = "; -1 mostly means that nobody knows the label: leave those rows out"
     raise InputError(
@@ -127,23 +144,49 @@ Measured = tuple[dict[str, float | None], tuple[Group, ...], float]
 def _one(
     right: Sequence[tuple[str, ...]], found: Sequence[Prediction], known: Sequence[str]
 ) -> Measured:
-    """Measure labels that exclude each other."""
+    """Measure labels that exclude each other; to refuse what is out of scope is right."""
     place = {label: i for i, label in enumerate(known)}
-    wanted = torch.tensor([place[label] for (label,) in right])
-    answered = torch.tensor([place[each.label] for each in found])
+    none = len(known)
+    wanted = torch.tensor([place.get(label, none) for (label,) in right])
+    answered = torch.tensor([none if each.label is None else place[each.label] for each in found])
     hits = answered.eq(wanted).tolist()
     measures = class_measures(answered, wanted)
+    given = [i for i, each in enumerate(found) if not each.rejected]
+    inside = [i for i, (label,) in enumerate(right) if label in place]
+    bins = reliability_bins([found[i].score for i in given], [hits[i] for i in given])
     numbers: dict[str, float | None] = {
         **measures,
         "f1_micro": measures["accuracy"],
-        "ece": calibration_error(reliability_bins([each.score for each in found], hits)),
-        "log_loss": log_loss(
-            [each.scores[label] for each, (label,) in zip(found, right, strict=True)]
-        ),
+        "ece": calibration_error(bins),
+        "log_loss": log_loss([found[i].scores[right[i][0]] for i in inside]),
         "majority": int(wanted.bincount().max()) / len(right),
     }
-    counts = count_labels([{*own} for own in right], [{each.label} for each in found])
-    return numbers, label_groups(counts, known), measures["accuracy"]
+    names = [*known, REJECTED]
+    sets = [[{names[k]} for k in own.tolist()] for own in (wanted, answered)]
+    counts = count_labels(sets[0], sets[1])
+    groups = names if any(counts.of(REJECTED)) else known
+    return numbers, label_groups(counts, groups), measures["accuracy"]
+
+
+def _refusals(
+    right: Sequence[tuple[str, ...]], found: Sequence[Prediction], known: Sequence[str]
+) -> tuple[dict[str, float | None], tuple[CoveragePoint, ...]]:
+    """Measure what a head refuses: of the texts with known labels, and of others."""
+    inside = [label in known for (label,) in right]
+    own, other = (
+        [f for f, own in zip(found, inside, strict=True) if own is k] for k in (True, False)
+    )
+    given = [i for i, each in enumerate(found) if not each.rejected]
+    hits = [each.best == label for each, (label,) in zip(found, right, strict=True)]
+    numbers: dict[str, float | None] = {
+        "coverage": sum(not each.rejected for each in own) / len(own),
+        "accuracy_answered": sum(hits[i] for i in given) / len(given) if given else None,
+    }
+    sure = [each.certainty or 0.0 for each in found]
+    if other:
+        split = ([each.certainty or 0.0 for each in part] for part in (own, other))
+        numbers["auroc_out_of_scope"] = auroc(*split)
+    return numbers, coverage_curve(sure, hits, [each.score for each in found])
 
 
 def _several(
@@ -173,5 +216,5 @@ def label_groups(counts: Counts, labels: Sequence[str]) -> tuple[Group, ...]:
     for label in labels:
         right, missed, wrong = counts.of(label)
         numbers = precision_recall_f1(right, missed, wrong)
-        found.append(Group("label", label, right + missed, numbers))
+        found.append(Group("label", label, round(right + missed), numbers))
     return tuple(found)

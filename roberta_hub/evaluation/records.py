@@ -9,7 +9,9 @@ from typing import Any, Literal, overload
 
 from roberta_hub.errors import UnknownNameError, close_names
 from roberta_hub.measures.intervals import Interval
+from roberta_hub.measures.refusals import CoveragePoint
 from roberta_hub.rows.frames import pandas_frame
+from roberta_hub.show.column_chart import ChartColumn, ColumnChart
 from roberta_hub.show.facts import Facts, Note
 from roberta_hub.show.markdown import code
 from roberta_hub.show.report import Report, Reported, Section, facts, notes, said, table
@@ -18,6 +20,10 @@ Kind = Literal["labels", "scores", "search", "minimal_pairs", "answers", "spans"
 KINDS: tuple[Kind, ...] = ("labels", "scores", "search", "minimal_pairs", "answers", "spans")
 GROUPS_SHOWN = 30
 """Groups that a report shows; `groups` has all."""
+_CURVE = (
+    "Filled: how many of the most certain answers are right. Line: how probable the model said "
+    "that they are. Below: their share of all rows, and the least certainty among them"
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,8 @@ class Evaluation(Reported):
     groups: tuple[Group, ...] = ()
     notes: tuple[str, ...] = ()
     """What was left out, and what to know of the numbers."""
+    curve: tuple[CoveragePoint, ...] = ()
+    """What the most certain answers are worth, if the head may refuse the others."""
 
     @property
     def measure(self) -> str:
@@ -94,6 +102,7 @@ class Evaluation(Reported):
             facts([(name, _number(value)) for name, value in self.numbers.items()], "measure"),
             *self._tables(),
             Section([f"  {more}"], [more], [Note(more)]) if left > 0 else Section(),
+            self._curve(),
             notes(self.notes, markdown=str),
         ]
         heading = f"{code(self.model)} on {code(self.task)}"
@@ -121,6 +130,21 @@ class Evaluation(Reported):
             one = table([[of, "rows", *own[0].numbers], *rows])
             found.append(replace(one, text=["", *one.text]))
         return found
+
+    def _curve(self) -> Section:
+        """The accuracy of the most certain answers: a table, and a picture of it."""
+        if not self.curve:
+            return Section()
+        rows = [
+            [_percent(p.coverage), _number(p.accuracy), _number(p.certainty)] for p in self.curve
+        ]
+        shown = table([["answered", "accuracy", "least certainty"], *rows])
+        columns = [
+            ChartColumn(_percent(p.coverage), p.accuracy, p.score, f"{p.certainty:.2f}")
+            for p in self.curve
+        ]
+        drawn = ColumnChart(columns, _CURVE)
+        return replace(shown, text=["", *shown.text], parts=[drawn])
 
     def to_pandas(self) -> Any:
         """Return a data frame of pandas with one row: model, task, kind, rows, every measure.
@@ -186,6 +210,10 @@ class Evaluations(Reported, Sequence[Evaluation]):
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _between(interval: Interval) -> str:

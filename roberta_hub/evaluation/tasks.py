@@ -52,11 +52,11 @@ class Asked:
             "head": self.head,
             "split": self.split,
         }
-        odd = [name for name, own in given.items() if own is not None and name not in names]
-        if odd and self.alone:
+        unused = [name for name, own in given.items() if own is not None and name not in names]
+        if unused and self.alone:
             raise InputError(
-                f"{odd[0]} means nothing to a task of the kind {kind!r}",
-                remedy=Remedy(f"leave {odd[0]}=... out", f"leave --{odd[0]} out"),
+                f"{unused[0]} means nothing to a task of the kind {kind!r}",
+                remedy=Remedy(f"leave {unused[0]}=... out", f"leave --{unused[0]} out"),
             )
 
     def head_of(self, kind: HeadType, inputs: Inputs | None = None) -> str:
@@ -69,7 +69,7 @@ class Asked:
 
 
 def known_note(name: str, texts: Sequence[Text], learnt: frozenset[str]) -> tuple[str, ...]:
-    """Say how many of some texts `fit` has taught a model; nothing where it is none."""
+    """Note how many of some texts `fit` trained a model on; nothing if it is none."""
     count = len(texts) - len(new_texts(texts, learnt))
     if not count:
         return ()

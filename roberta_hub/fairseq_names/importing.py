@@ -118,7 +118,7 @@ def _missing(module: str, name: str) -> object:
 
 
 def _changed_later(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """Change a module once it is imported: importing it now costs what nobody may need."""
+    """Change a module once it is imported: importing it now may be for nothing."""
     if spec is None or spec.loader is None:
         return spec
     execute = spec.loader.exec_module

@@ -27,7 +27,7 @@ _ONE = ("Identity", "Sigmoid", "Tanh")
 _SEVERAL = ("Identity", "Softmax", "Sigmoid")
 """Activation functions of several outputs. The last makes a head of any number of labels."""
 _KINDS: dict[str, HeadKind] = {"Softmax": "single_label", "Sigmoid": "multi_label"}
-"""What a head with several outputs learnt, by its activation function; Identity does not say it."""
+"""Kind of a head with several outputs, by its activation function; Identity does not tell it."""
 _MODEL_KEYS = {"model_type", "prompts", "default_prompt_name", "activation_fn"} | {
     *("similarity_fn_name", "__version__", "requirements")  # without effect on pairs
 }

@@ -43,6 +43,7 @@ from roberta_hub.formats.fairseq_arguments import (
     with_published_heads,
 )
 from roberta_hub.formats.foreign_heads import (
+    advise_of_refusals,
     advise_of_thresholds,
     advise_of_vectors,
     check_first_token,
@@ -489,6 +490,7 @@ def _write(checkpoint: Checkpoint, tokenizer: Tokenizer, directory: Path, head: 
     checkpoint, files = fairseq_files(checkpoint, tokenizer, head)
     write_fairseq(checkpoint, directory, files)
     advise_of_thresholds(checkpoint, "fairseq's", list(checkpoint.known_heads))
+    advise_of_refusals(checkpoint, "fairseq's", list(checkpoint.known_heads))
     advise_of_vectors(checkpoint, "fairseq's")
 
 

@@ -111,6 +111,16 @@ def advise_of_thresholds(checkpoint: Checkpoint, whose: str, heads: Sequence[str
         )
 
 
+def advise_of_refusals(checkpoint: Checkpoint, whose: str, heads: Sequence[str]) -> None:
+    """Warn where heads refuse answers, which other libraries' files have no place for."""
+    refusing = [head for head in heads if checkpoint.known(head).reject_below is not None]
+    if refusing:
+        advise(
+            f"{whose} format has no place for reject_below, so that head "
+            f"{', '.join(map(repr, refusing))} gives every text a label there"
+        )
+
+
 def advise_of_vectors(checkpoint: Checkpoint, whose: str) -> None:
     """Warn where a model has a pooler or settings of vectors, which a format has no place for."""
     lost = []

@@ -44,6 +44,7 @@ from roberta_hub.folder import Folder
 from roberta_hub.formats.cross_encoder import read_cross_encoder
 from roberta_hub.formats.foreign_heads import (
     advise_of_heads,
+    advise_of_refusals,
     advise_of_thresholds,
     check_first_token,
 )
@@ -375,6 +376,7 @@ def write_huggingface(
         advise_of_heads(checkpoint, "Hugging Face's", [names.name], fixed)
     if names and names.kind == HEADS:
         advise_of_thresholds(checkpoint, "Hugging Face's", [names.name])
+        advise_of_refusals(checkpoint, "Hugging Face's", [names.name])
 
 
 def description(

@@ -26,7 +26,7 @@ from roberta_hub.settings import Head, HeadKind, HeadType, check_fact
 INPUTS = "roberta_hub_inputs"
 """Our key in config.json, which transformers keeps and does not read."""
 KIND = "problem_type"
-"""transformers' key for what a head for sentences learnt."""
+"""transformers' key for the kind of a head for sentences."""
 _KINDS: dict[HeadKind, str] = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -91,7 +91,7 @@ def read_heads(hf: dict[str, Any], checkpoint: Checkpoint, found: Sequence[HeadN
 
 
 def _kind(given: object, source: str) -> HeadKind | None:
-    """Read what a head for sentences learnt; None: the file does not say it."""
+    """Read the kind of a head for sentences; None: the file does not say it."""
     if given is None:
         return None
     for ours, theirs in _KINDS.items():

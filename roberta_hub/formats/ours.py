@@ -194,8 +194,8 @@ def _detect(folder: Folder, file: Path | None) -> CheckpointSource | None:
         return None
     if file is not None and file.suffix != ".safetensors":
         raise CheckpointError(
-            f"{file} is no .safetensors file, and the config.json beside it is of roberta_hub's "
-            "own format, which has no other; put it beside the config.json that it came with"
+            f"{file} is no .safetensors file, and the config.json next to it is of roberta_hub's "
+            "own format, which has no other; put it next to the config.json that it came with"
         )
     return CheckpointSource(format=OURS, folder=beside, file=file)
 

@@ -48,7 +48,7 @@ from roberta_hub.text.added import TOKENIZER_CONFIG_FILE
 from roberta_hub.text.unigram_files import UNIGRAM_FILES
 
 SETTINGS = (*CONFIGS, *BODY_FILES, TOKENIZER_CONFIG_FILE, *VOCABULARIES, *UNIGRAM_FILES)
-"""Files of a model's own folder, beside its weights."""
+"""Files of a model's own folder, without its weights."""
 REFUSED_VOCABULARY = "bpe.codes"
 """The tables of a tokenizer that is not read: without them its vocab.txt looks like BERT's."""
 FAIRSEQ_FILES = (CHECKPOINT_FILE, *DICTIONARY_FILES, *FAIRSEQ.passing)

@@ -117,10 +117,10 @@ def write(
 def _check_labels(checkpoint: Checkpoint) -> None:
     """Refuse a label that no file can hold."""
     for head, labels in column(checkpoint.known_heads, "labels").items():
-        if odd := [label for label in labels if not is_utf8(label)]:
+        if broken := [label for label in labels if not is_utf8(label)]:
             raise CheckpointError(
-                f"head {head!r}: label {short_repr(odd[0])} holds half of a surrogate pair, which "
-                "no file can hold; give the class another name: roberta.labels[HEAD] = [...]"
+                f"head {head!r}: label {short_repr(broken[0])} holds half of a surrogate pair, "
+                "which no file can hold; give the class another name: roberta.labels[HEAD] = [...]"
             )
 
 
@@ -149,5 +149,8 @@ def beside_weights(
     about = description(checkpoint, head, ends=(tokenizer.bos, tokenizer.eos)) | EXPORTED
     if (thresholds := checkpoint.known(head or "").thresholds) is not None:
         about[THRESHOLDS] = list(thresholds)
+    for fact in ("reject_below", "known_pieces"):
+        if (value := getattr(checkpoint.known(head or ""), fact)) is not None:
+            about[f"roberta_hub_{fact}"] = value
     files = files_beside(checkpoint, tokenizer) if is_written_by_its_class(tokenizer) else {}
     return files | {"config.json": json.dumps(about, indent=2, ensure_ascii=False).encode()}

@@ -228,7 +228,7 @@ def _asked_for(
             "model",
             remedy=Remedy(
                 "give vocabulary=PATH, a directory with dict.txt too, or with Hugging Face's files",
-                "put dict.txt beside them, or Hugging Face's files",
+                "put dict.txt next to them, or Hugging Face's files",
             ),
         )
     byte_level = bpe is None or isinstance(without_added(bpe), GPT2BPE)
@@ -301,7 +301,7 @@ def _dictionary(words: bytes | None, checkpoint: Checkpoint) -> Dictionary:
         dictionary.add_symbol(MASK)
         origin = f"dict.txt with {MASK}"
     if len(dictionary) != rows:
-        put = "put the dict.txt that the model was trained with beside it"
+        put = "put the dict.txt that the model was trained with next to it"
         raise VocabularyError(
             f"{checkpoint.source}: {origin} has {len(dictionary)} symbols and the embedding table "
             f"{rows} rows",

@@ -15,6 +15,7 @@ from torch import Tensor
 from roberta_hub.arguments import no_item, switch
 from roberta_hub.errors import InputError
 from roberta_hub.inference.batching import BatchStates, Reading, Runner, pick_starts
+from roberta_hub.inference.certainty import certainties
 from roberta_hub.inference.heads import Heads, check_inputs
 from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows
@@ -40,15 +41,30 @@ Activation = Literal["softmax", "sigmoid", "none"]
 class Prediction:
     """Label of a text, with the probabilities of all labels; `str` gives label and score."""
 
-    label: str
-    """The most probable label, even if none reaches its threshold."""
+    label: str | None
+    """The most probable label, even if none reaches its threshold. Where the answer is refused,
+    None, or the label that `zero_shot(..., none=)` names for such texts."""
     score: float
-    """Its probability; the raw output of a head with one output (regression, reranking)."""
+    """Probability of the most probable label, also where the answer is refused; the raw output of a
+    head with one output (regression, reranking)."""
     scores: Mapping[str, float]
     """Probability of every label, in descending order."""
     labels: tuple[str, ...] | None = None
     """With `multi_label`: labels whose probability reaches their threshold, most probable first,
     possibly none. None: the labels exclude each other."""
+    rejected: bool | None = None
+    """Whether the answer is refused, as no label fits the text; `scores` still has all labels.
+    None: no answer is refused."""
+    certainty: float | None = None
+    """0 to 1; below `reject_below` of the head the answer is refused. It is the squared share of
+    the text's pieces that the training rows have, divided by the perplexity of `scores`, which is
+    how many labels the answer wavers between. Of `zero_shot` it is the best label's probability by
+    itself. None: no answer is refused."""
+
+    def __post_init__(self) -> None:
+        for name in ("rejected", "certainty"):  # of a head that refuses none they are no values
+            if getattr(self, name) is None:
+                object.__delattr__(self, name)
 
     @classmethod
     def of(
@@ -78,31 +94,54 @@ class Prediction:
         given = tuple(label for label, value in ranked.items() if value >= least[label])
         return cls(label=best, score=ranked[best], scores=ranked, labels=given)
 
+    def refuse(self, certainty: float, below: float, none: str | None = None) -> Prediction:
+        """Refuse the answer if it is not certain enough; `none` is then its label.
+
+        Example:
+            >>> print(Prediction.of(["art", "sport"], [0.45, 0.55]).refuse(0.2, below=0.3))
+            rejected (sport 0.55)
+        """
+        rejected = not certainty >= below  # also NaN
+        label = none if rejected else self.label
+        return dataclasses.replace(self, label=label, rejected=rejected, certainty=certainty)
+
+    @property
+    def best(self) -> str:
+        """The most probable label, also where the answer is refused.
+
+        Example:
+            >>> Prediction.of(["art", "sport"], [0.45, 0.55]).refuse(0.2, below=0.3).best
+            'sport'
+        """
+        return next(iter(self.scores))
+
     def __str__(self) -> str:
+        if self.rejected:
+            return f"{self.label or 'rejected'} ({self.best} {self.score:.2f})"
         if self.labels is None:
             return f"{self.label} {self.score:.2f}"
         given = ", ".join(f"{label} {self.scores[label]:.2f}" for label in self.labels)
         return given or f"no label ({self.label} {self.score:.2f})"
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if v is not None)
-        return f"Prediction({inner})"
+        given = {k: v for k, v in vars(self).items() if v is not None or k == "label"}
+        return f"Prediction({', '.join(f'{k}={v!r}' for k, v in given.items())})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict of plain values, which `json.dumps` takes.
 
-        `labels` is included with `multi_label` only.
+        `labels` is included with `multi_label` only; `rejected` and `certainty` of a head that may
+        refuse.
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).to_dict()
             {'label': 'sport', 'score': 0.8, 'scores': {'sport': 0.8, 'art': 0.2}}
         """
         values = dataclasses.asdict(self)
-        if self.labels is None:
-            del values["labels"]
-        else:
+        if self.labels is not None:
             values["labels"] = list(self.labels)
-        return values
+        unset = [n for n in ("labels", "rejected", "certainty") if values[n] is None]
+        return {name: value for name, value in values.items() if name not in unset}
 
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw the bars that a notebook shows; see `Display.png`.
@@ -165,7 +204,12 @@ def classify(
     least = thresholds_of(heads.thresholds(head), len(labels), way)
     check_inputs(texts, head, inputs)
     values = activate(head_values(runner, texts, head, vote=way == "softmax"), way)
-    return [Prediction.of(labels, row, least) for row in values.tolist()]
+    found = [Prediction.of(labels, row, least) for row in values.tolist()]
+    below, pieces = heads.reject_below(head), heads.of(head).known_pieces
+    if below is None or way != "softmax":
+        return found
+    sure = certainties(values, [] if pieces is None else runner.ids(texts), pieces).tolist()
+    return [one.refuse(own, below) for one, own in zip(found, sure, strict=True)]
 
 
 def probabilities(runner: Runner, texts: Sequence[Text], heads: Heads, head: str) -> Tensor:

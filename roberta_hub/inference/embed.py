@@ -15,10 +15,11 @@ from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.mode import evaluating
 from roberta_hub.inference.pooling import pooled
+from roberta_hub.inference.precision import in_dtype, in_floats, ranges_for, ranges_of
 from roberta_hub.inference.verb_model import VerbModel
 from roberta_hub.inference.windows import Windows, keep_as_tokenizers
 from roberta_hub.model.sentence_layers import layers_of, through_layers, width_after
-from roberta_hub.settings import SentenceSettings
+from roberta_hub.settings import SentenceSettings, VectorDtype
 from roberta_hub.text.texts import as_texts
 from roberta_hub.text.tokenizer import Text
 
@@ -45,11 +46,16 @@ def embed(
     prompt: str | None = None,
     prompt_name: str | None = None,
     truncate_dim: int | None = None,
+    dtype: VectorDtype | None = None,
+    ranges: Any = None,
 ) -> Tensor:
     """Compute one vector of each text, (len(texts), C). See `RobertaHubInterface.embed`."""
+    within = ranges_for(dtype, ranges)
     settings = model.sentence or SentenceSettings()
     before = settings.find_prompt(prompt, prompt_name)
-    return text_vectors(within_limit(model.runner, settings), texts, settings, before, truncate_dim)
+    runner = within_limit(model.runner, settings)
+    vectors = text_vectors(runner, texts, settings, before, truncate_dim)
+    return in_dtype(vectors, dtype, within)
 
 
 def text_vectors(
@@ -141,13 +147,26 @@ def compare(runner: Runner, settings: SentenceSettings, a: Any, b: Any) -> Tenso
     def vectors(texts: Sequence[Text]) -> Tensor:
         return text_vectors(runner, texts, settings, prompt)
 
-    left, right = vectors_of(a, "a", vectors), vectors_of(b, "b", vectors)
+    width = compared_width(runner, settings, None, a, b)
+    left, right = (vectors_of(value, name, vectors, width) for value, name in ((a, "a"), (b, "b")))
     if left.size(1) != right.size(1):
         raise InputError(
             f"a has vectors of width {left.size(1)} and b of width {right.size(1)}; did "
             "another model make one of them?"
         )
     return similarities(left, right.to(left.device), settings.similarity)
+
+
+def compared_width(
+    runner: Runner, settings: SentenceSettings, truncate_dim: int | None, *given: Any
+) -> int:
+    """Return the width of the vectors of floats among some, else of those the model makes."""
+    width = vector_width(runner, settings)
+    kept = settings.truncate_dim if truncate_dim is None else kept_of(width, truncate_dim)
+    for value in given:
+        if are_vectors(value) and "float" in str(value.dtype) and len(value.shape):
+            return int(value.shape[-1])
+    return width if kept is None else min(width, kept)
 
 
 def similarities(a: Tensor, b: Tensor, similarity: str) -> Tensor:
@@ -179,7 +198,7 @@ def check_vectors(vectors: Tensor, name: str, width: int | None = None) -> Tenso
     if width is not None and matrix.size(1) != width:
         raise InputError(
             f"{name} has vectors of width {matrix.size(1)}, and the others have {width}; did "
-            "another model make them?"
+            "another model make them? Shortened ones need the same truncate_dim on both sides"
         )
     if not bool(matrix.isfinite().all()):
         row = int((~matrix.isfinite().all(dim=1)).nonzero()[0])
@@ -205,16 +224,26 @@ def as_tensor(value: Any) -> Tensor:
     return value.detach() if isinstance(value, Tensor) else torch.tensor(value)
 
 
-def vectors_of(value: Any, name: str, embed: Callable[[Sequence[Text]], Tensor]) -> Tensor:
-    """Return the vectors of texts; vectors are passed through: (n, C).
+def vectors_of(
+    value: Any,
+    name: str,
+    embed: Callable[[Sequence[Text]], Tensor],
+    width: int | None = None,
+    ranges: Tensor | None = None,
+) -> Tensor:
+    """Return the vectors of texts; vectors are passed through, as floats: (n, C).
 
     Args:
         value: one str, texts, or vectors of shape (n, C) or (C,).
         name: of the argument, for errors.
         embed: from texts to vectors.
+        width: numbers of a vector that they are compared with.
+        ranges: of int8 vectors that have none of their own.
     """
     if are_vectors(value):
-        return check_vectors(as_tensor(value), name)
+        own = ranges_of(value)
+        given = in_floats(as_tensor(value), name, width, ranges if own is None else own)
+        return check_vectors(given, name)
     texts = as_texts(value, name)[0]
     with placed(lambda at: Place(name, at.index)):
         return embed(texts)

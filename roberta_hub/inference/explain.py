@@ -267,12 +267,12 @@ def contribution_display(
     units = word_spans(runner.tokenizer, sentences)
     values = outputs_without_words(runner, sentences, head, units, way)  # (1 + words, K)
     prediction = Prediction.of(labels, values[0].tolist(), least)
-    best = labels.index(prediction.label)
+    best = labels.index(prediction.best)
     shares = way == "sigmoid" or (way == "softmax" and values.size(1) > 1)
     changes = (values[0, best] - values[1:, best]).tolist()
     found = [(unit, change) for unit, change in zip(units, changes, strict=True)]
     scale = max([*map(abs, changes), MIN_SCALE if shares else 0.0]) or 1.0
-    what = f'"{prediction.label}"' if shares else "the output"
+    what = f'"{prediction.best}"' if shares else "the output"
 
     def mark(unit: WordSpan, change: float) -> Mark:
         without = prediction.score - change

@@ -40,6 +40,7 @@ from roberta_hub.settings import (
     Inputs,
     WordRule,
     check_kind,
+    check_reject_below,
     check_thresholds,
     check_words,
     column,
@@ -91,9 +92,9 @@ def check_labels(head: str, labels: Sequence[str], count: int | None = None) -> 
         names = tuple(list_of(labels, "labels"))
     except RobertaHubError as error:
         raise InputTypeError(f"head {head!r}: {error}; pass a list of str") from None
-    if odd := [name for name in names if not isinstance(name, str)]:
+    if others := [name for name in names if not isinstance(name, str)]:
         raise InputTypeError(
-            f"head {head!r}: label {short_repr(odd[0])} is no str; pass a list of str"
+            f"head {head!r}: label {short_repr(others[0])} is no str; pass a list of str"
         )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -329,6 +330,16 @@ class Heads:
     def thresholds(self, head: str) -> tuple[float, ...] | None:
         """Thresholds of a classification head's labels; None: it has none."""
         return check_thresholds(head, self.of(head).thresholds, len(self.labels(head)))
+
+    def reject_below(self, head: str) -> float | None:
+        """Certainty below which a classification head refuses to answer; None: it never does."""
+        below = check_reject_below(head, self.of(head).reject_below)
+        if below is not None and self.kind(head) in ("multi_label", "regression"):
+            raise InputError(
+                f"head {head!r} has reject_below and is of kind {self.kind(head)!r}; a head that "
+                "gives each text one of several labels may refuse it"
+            )
+        return below
 
     def words(self, head: str) -> WordRule:
         """How a token head splits texts into words."""

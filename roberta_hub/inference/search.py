@@ -12,17 +12,20 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from roberta_hub.arguments import no_item, short_repr, whole_number
+from roberta_hub.arguments import no_item, short_repr, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError, Place, placed
 from roberta_hub.inference.batching import Runner
 from roberta_hub.inference.embed import (
     are_vectors,
     as_tensor,
     check_vectors,
+    compared_width,
     similarities,
     text_vectors,
     vectors_of,
 )
+from roberta_hub.inference.precision import as_ranges, in_floats, ranges_of
+from roberta_hub.inference.word_index import RANKED, WordIndex, fused, import_bm25s
 from roberta_hub.rows.frames import warn_if_exhausted
 from roberta_hub.settings import SentenceSettings
 from roberta_hub.text.texts import advise_of_empty, as_texts, empty_places
@@ -42,7 +45,8 @@ class Hit:
     index: int
     """Index in the corpus."""
     score: float
-    """Similarity to the query; by default the cosine."""
+    """Similarity to the query, by default the cosine. With `words=True` the sum of 1 / (60 + rank)
+    over the two rankings, at most 2 / 61; with `rerank`, and of `rank`, the cross-encoder's."""
     text: str | tuple[str, ...] | None
     """The text; None if the corpus is vectors."""
 
@@ -74,10 +78,27 @@ class Hit:
 
 
 def search_texts(
-    runner: Runner, settings: SentenceSettings, queries: Any, corpus: Any, topk: int
+    runner: Runner,
+    settings: SentenceSettings,
+    queries: Any,
+    corpus: Any,
+    topk: int,
+    *,
+    truncate_dim: int | None = None,
+    ranges: Any = None,
+    words: bool = False,
 ) -> tuple[list[Text], list[list[Hit]]]:
     """Find the nearest of a corpus for each query. See `RobertaHubInterface.search`."""
     topk = whole_number("topk", topk, 1)
+    if words := switch("words", words):
+        import_bm25s()
+        check_texts("words=True compares words", queries, corpus)
+    within = None if ranges is None else as_ranges(ranges)
+    width = compared_width(runner, settings, truncate_dim, queries, corpus)
+
+    def embed(given: Sequence[Text], prompt: str) -> Tensor:
+        return text_vectors(runner, given, settings, prompt, truncate_dim)
+
     asked, found = (
         next((settings.prompts[name] for name in names if name in settings.prompts), "")
         for names in (_OF_QUERIES, _OF_CORPUS)
@@ -87,13 +108,19 @@ def search_texts(
     def of_queries(given: Sequence[Text]) -> Tensor:
         texts.extend(given)
         advise_of_empty(empty_places(given), "queries", "its nearest text")
-        return text_vectors(runner, given, settings, asked)
+        return embed(given, asked)
 
-    vectors = vectors_of(queries, "queries", of_queries)
-    blocks = corpus_blocks(corpus, lambda given: text_vectors(runner, given, settings, found))
+    vectors = vectors_of(queries, "queries", of_queries, width, within)
+    within = ranges_of(corpus) if within is None else within
+    blocks = corpus_blocks(corpus, lambda given: embed(given, found))
     empty: list[int] = []  # of the corpus, which may be larger than memory
-    hits = search_vectors(vectors, _noted(blocks, empty), topk, settings.similarity)
+    known: list[Text] | None = [] if words else None
+    most = max(topk, RANKED) if words else topk
+    noted = _noted(blocks, empty, known)
+    hits = search_vectors(vectors, noted, most, settings.similarity, within)
     advise_of_empty(empty, "corpus", "its nearness to a query")
+    if known is not None:
+        hits = _fused_with_words(texts, hits, known, topk)
     return texts or [f"query {i}" for i in range(len(hits))], hits
 
 
@@ -108,22 +135,55 @@ class CorpusBlock:
     texts: Sequence[Text] | None
 
 
-def _noted(blocks: Iterable[CorpusBlock], empty: list[int]) -> Iterator[CorpusBlock]:
-    """Pass blocks on, and note the places of empty texts."""
+def _noted(
+    blocks: Iterable[CorpusBlock], empty: list[int], texts: list[Text] | None
+) -> Iterator[CorpusBlock]:
+    """Pass blocks on, and note the places of empty texts, and all texts where a list is given."""
     for block in blocks:
         empty += [block.start + i for i in empty_places(block.texts or ())]
+        if texts is not None:
+            texts += block.texts or ()
         yield block
 
 
-def search_vectors(
-    queries: Tensor, blocks: Iterable[CorpusBlock], topk: int, similarity: str
+def check_texts(why: str, queries: Any, corpus: Any) -> None:
+    """Refuse vectors where texts are read, before anything is embedded."""
+    for name, value in (("queries", queries), ("corpus", corpus)):
+        if are_vectors(value):
+            raise InputTypeError(f"{why}, and {name} is vectors; pass texts")
+
+
+def _fused_with_words(
+    queries: Sequence[Text], hits: Sequence[Sequence[Hit]], corpus: Sequence[Text], topk: int
 ) -> list[list[Hit]]:
-    """Find the nearest vectors for each query; ties go to the lower index."""
+    """Join what vectors found with what words find."""
+    index = WordIndex(corpus)
+    found = []
+    for query, near in zip(queries, hits, strict=True):
+        rankings = [hit.index for hit in near], index.ranked(query)
+        found.append([Hit(i, score, corpus[i]) for i, score in fused(rankings, topk)])
+    return found
+
+
+def search_vectors(
+    queries: Tensor,
+    blocks: Iterable[CorpusBlock],
+    topk: int,
+    similarity: str,
+    ranges: Tensor | None = None,
+) -> list[list[Hit]]:
+    """Find the nearest vectors for each query; ties go to the lower index.
+
+    Blocks of int8 vectors and of bits are compared as floats: each is scored, and none is left
+    out by a first look at its bytes.
+    """
     asked = torch.split(queries, BLOCK_ROWS)
     best = [Nearest.none(part) for part in asked]
     texts: dict[int, Text] = {}
     for block in blocks:
-        vectors = check_vectors(block.vectors, f"corpus[{block.start}:]", queries.size(1))
+        name = f"corpus[{block.start}:]"
+        vectors = in_floats(block.vectors, name, queries.size(1), ranges)
+        vectors = check_vectors(vectors, name, queries.size(1))
         best = [
             known.with_block(
                 similarities(part, vectors.to(part.device), similarity), block.start, topk

@@ -34,7 +34,7 @@ def keep_evenly(lengths: Sequence[int], room: int) -> list[int]:
 
 
 def keep_as_tokenizers(lengths: Sequence[int], room: int) -> list[int]:
-    """As `keep_evenly`; in a pair an odd token goes to the longer sentence.
+    """As `keep_evenly`; in a pair the last token of an odd number goes to the longer sentence.
 
     Hugging Face's tokenizers does so, and since 0.23.3 takes the second of equals for the longer
     one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -78,10 +78,12 @@ def zero_shot(
     head: str | None = None,
     multi_label: bool = False,
     by: str | None = None,
+    none: str | None = None,
 ) -> list[Prediction]:
     """Judge labels in words. See `RobertaHubInterface.zero_shot`."""
     multi_label = switch("multi_label", multi_label)
     labels = _check_labels(labels)
+    _check_none(none, labels, multi_label=multi_label)
     _advise_of_labels(labels, texts)
     if "{}" not in text_of("hypothesis", hypothesis):
         raise InputError(f"hypothesis {short_repr(hypothesis)} has no {{}} for the label")
@@ -90,11 +92,16 @@ def zero_shot(
     words = labels if way == "entailment" else list(map(in_words, labels))
     hypotheses = [hypothesis.replace("{}", word) for word in words]
     by_itself = multi_label or len(labels) == 1
-    if asked is not None and by_itself:
+    if asked is not None and (by_itself or none is not None):
         _check_contradiction(model.heads, asked)
-    scores = _scores(model, texts, words, hypotheses, asked, way, by_itself=by_itself)
+    judged = _judge(model, texts, words, hypotheses, asked, way)
+    scores = judged(by_itself)
     thresholds = [DEFAULT_THRESHOLD] * len(labels) if multi_label else None
-    return [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
+    found = [Prediction.of(labels, row, thresholds) for row in scores.tolist()]
+    if none is None or not found:
+        return found
+    fits = judged(True).amax(-1).tolist()
+    return [one.refuse(own, DEFAULT_THRESHOLD, none) for one, own in zip(found, fits, strict=True)]
 
 
 def _way(
@@ -219,6 +226,24 @@ def _check_labels(labels: Sequence[str]) -> Sequence[str]:
     return labels
 
 
+def _check_none(none: object, labels: Sequence[str], *, multi_label: bool) -> None:
+    """Check the label of texts that no label fits."""
+    if none is None:
+        return
+    if not text_of("none", none).strip():
+        raise InputError(f"none is {short_repr(none)}; give a label for texts that no label fits")
+    if none in labels:
+        raise InputError(
+            f"none is {short_repr(none)}, which is one of the labels; leave it out there"
+        )
+    if multi_label:
+        raise InputError(
+            "none is for labels of which a text has one; with several, a text that no label fits "
+            "has none anyway",
+            remedy=Remedy("leave none=... out", "leave --none out"),
+        )
+
+
 SENTENCE_WORDS = 5
 """Words of a label from which on it reads as a text of its own."""
 
@@ -243,27 +268,28 @@ def _advise_of_labels(labels: Sequence[str], texts: Sequence[Text]) -> None:
         )
 
 
-def _scores(
+def _judge(
     model: VerbModel,
     texts: Sequence[Text],
     labels: Sequence[str],
     hypotheses: Sequence[str],
     head: str | None,
     way: Way,
-    *,
-    by_itself: bool,
-) -> Tensor:
-    """Compute the probability of each label of each text, by itself or of all: (texts, labels)."""
+) -> Callable[[bool], Tensor]:
+    """Ask the model; return what gives each label's probability by itself, or of all of them.
+
+    Its probabilities have the shape (texts, labels).
+    """
     settings = model.zero_shot or ZeroShotSettings()
     sequences = model.runner.tokenizer.encode_batch(
         texts
     )  # before deduplication, so that errors carry the caller's index
     firsts, which = deduplicate(texts)
     if not firsts:
-        return torch.empty(0, len(labels))
+        return lambda by_itself: torch.empty(0, len(labels))
     distinct = [texts[i] for i in firsts]
     ids = [sequences[i] for i in firsts]
-    near = cosines = None
+    near = cosines = table = None
     if way != "entailment":
         cosines, apart = _cosines(model, distinct, ids, firsts, labels)
         above = cosines - settings.middle  # has no effect under the softmax over labels
@@ -271,16 +297,24 @@ def _scores(
         if cosines is not None and len(labels) > ENTAILMENT_LABELS:
             near = cosines.topk(ENTAILMENT_LABELS, dim=-1).indices
         table = _entailments(model.runner, distinct, ids, firsts, hypotheses, head, near)
-        logits = _entailed(table, model.heads.labels(head), against=by_itself)
+
+    def logits(by_itself: bool) -> Tensor:
+        if table is None or head is None:
+            return settings.scale * above
+        found = _entailed(table, model.heads.labels(head), against=by_itself)
         if near is not None:
-            logits = _fill_unasked(logits, near, len(labels))
-        if cosines is not None:
-            logits = (logits + settings.weight * apart**2 * above) / settings.temperature
-    else:
-        logits = settings.scale * above
-    if not by_itself:
-        return logits.softmax(-1)[which]
-    return (logits if cosines is None else logits / MULTI_LABEL_TEMPERATURE).sigmoid()[which]
+            found = _fill_unasked(found, near, len(labels))
+        if cosines is None:
+            return found
+        return (found + settings.weight * apart**2 * above) / settings.temperature
+
+    def probabilities(by_itself: bool) -> Tensor:
+        found = logits(by_itself)
+        if not by_itself:
+            return found.softmax(-1)[which]
+        return (found if cosines is None else found / MULTI_LABEL_TEMPERATURE).sigmoid()[which]
+
+    return probabilities
 
 
 def _entailed(table: Tensor, classes: Sequence[str], *, against: bool) -> Tensor:

@@ -32,7 +32,7 @@ def pearson(
     spread = math.sqrt(squares[0] * squares[1])
     if not spread:  # the squares are too small for a float
         return None
-    found = sum(w * x * y for w, x, y in zip(weights, far, off, strict=True)) / spread
+    found: float = sum(w * x * y for w, x, y in zip(weights, far, off, strict=True)) / spread
     return min(max(found, -1.0), 1.0)
 
 

@@ -182,7 +182,7 @@ def padded_mean(features: Tensor, real: Tensor | None = None) -> Tensor:
 class Pooler(nn.Module):
     """Makes one vector of a sequence from its first token: dense, tanh (Devlin et al. 2019).
 
-    BERT and ALBERT learnt with it which sentences follow each other; SimCSE makes sentence vectors
+    BERT and ALBERT learned with it which sentences follow each other; SimCSE makes sentence vectors
     with RoBERTa's (Gao et al. 2021).
     """
 

@@ -9,7 +9,7 @@ ENTAILMENT = "entailment"
 
 
 def entailment_index(labels: Sequence[str]) -> int | None:
-    """Find the class that means entailment; None: no label says it.
+    """Find the class that means entailment; None: no label does.
 
     That is "entailment", else the only label that begins with "entail", as in transformers, else
     "e" where the others are "c" and "n", in any case.
@@ -24,7 +24,7 @@ def entailment_index(labels: Sequence[str]) -> int | None:
 
 
 def contradiction_index(labels: Sequence[str]) -> int | None:
-    """Find the class that means contradiction; None: no label says it.
+    """Find the class that means contradiction; None: no label does.
 
     That is "contradiction", else the only label that begins with "contr", else "c" as "e" is found,
     else of three the one next to entailment and "neutral".

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,41 @@ def saved_class_names(schema: Any) -> dict[str, Sequence[str]]:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+_NOTE = b"roberta_hub"
+"""Key of our note on a column of vectors, in the schema."""
+
+
+def vector_note(dtype: str, ranges: Any = None) -> dict[bytes, bytes] | None:
+    """Write what a column's type does not say of its vectors; None: nothing."""
+    if dtype in ("float32", "float16"):
+        return None
+    note = {"dtype": dtype} | ({} if ranges is None else {"ranges": ranges})
+    return {_NOTE: json.dumps(note).encode()}
+
+
+def stored_ranges(path: str) -> list[list[float]]:
+    """Read the ranges of the int8 vectors of a Parquet file, or of a lake's folder."""
+    parquet = import_arrow("Parquet").parquet
+    if os.path.isdir(path):
+        names = sorted(name for name in os.listdir(path) if name.endswith(".parquet"))
+        path = os.path.join(path, *names[:1])
+    try:
+        fields = list(parquet.read_schema(path))
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        why = str(getattr(error, "strerror", None) or error)[:200]
+        raise InputError(f"ranges is {short_repr(path)}, which is no Parquet file: {why}") from None
+    for field in fields:
+        try:
+            found = json.loads((field.metadata or {}).get(_NOTE, b"{}"))["ranges"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        return list(found)
+    raise InputError(
+        f"ranges is {short_repr(path)}, whose columns have none: embed writes them beside int8 "
+        "vectors"
+    )
 
 
 def parquet_tables(

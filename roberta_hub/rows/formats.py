@@ -36,7 +36,7 @@ class RowFormat:
     missing: str
     """What a missing text is, in words."""
     null: str
-    """How an answer that there is none of is written, in words; "": the format is read alone."""
+    """How a null answer is written, in words; "": the format is read alone."""
     has_null: bool
     """Whether the format can say that a value is missing; else a text of no character does."""
 

@@ -49,10 +49,10 @@ def label_of(value: Any, where: str) -> str:
     if not label:
         raise InputError(f"{where}: the label is empty")
     if not label.isprintable():
-        odd = next((c for c in label if unicodedata.category(c) in UNWRITABLE_CATEGORIES), None)
-        if odd is not None:
+        bad = next((c for c in label if unicodedata.category(c) in UNWRITABLE_CATEGORIES), None)
+        if bad is not None:
             raise InputError(
-                f"{where}: label '{clean(label)[:60]}' holds U+{ord(odd):04X}, a control "
+                f"{where}: label '{clean(label)[:60]}' holds U+{ord(bad):04X}, a control "
                 "character, a line break or half a character; take it out"
             )
     return label

@@ -35,7 +35,7 @@ class Count:
 
 
 class LeftOut:
-    """Counts the rows that are left out by what is wrong with them, and those that look odd.
+    """Counts the rows that are left out by what is wrong with them, and those that look unusual.
 
     It keeps a few places a reason, so that it serves tables of any length.
 
@@ -53,7 +53,7 @@ class LeftOut:
         self.reasons: dict[str, Count] = {}
         self.words = Count()
         """Rows with a text that `looks_missing`, which is taken as written."""
-        self.mended = Count()
+        self.trimmed = Count()
         """Spans with blanks at an edge, which are taken off."""
         self._blank = blank
 
@@ -94,7 +94,7 @@ class LeftOut:
         return self.reasons.get(NO_TEXT, Count()).rows
 
     def sentences(self, *, short: bool = False) -> list[str]:
-        """Write a sentence for each reason, with its first row; one too on texts that look odd."""
+        """Write a sentence for each reason, with its first row; one too on unusual texts."""
         found = [
             f"{row_count(count.rows)} {reason} left out, first {_place(count, short)}"
             for reason, count in self.reasons.items()
@@ -129,10 +129,10 @@ class LeftOut:
             more = f" and {count.rows - PLACES:,} more" if count.rows > PLACES else ""
             why = "no text" if reason == NO_TEXT else reason
             found.append(f"{row_count(count.rows)} not learnt, {why}: {', '.join(said)}{more}")
-        if mended := self.mended.rows:
+        if trimmed := self.trimmed.rows:
             found.append(
-                f"{mended:,} span{'' if mended == 1 else 's'} with blanks at an edge, which are "
-                f"taken off; first {_place(self.mended, short=True)}"
+                f"{trimmed:,} span{'' if trimmed == 1 else 's'} with blanks at an edge, which are "
+                f"taken off; first {_place(self.trimmed, short=True)}"
             )
         return found
 

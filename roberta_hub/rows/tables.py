@@ -200,7 +200,7 @@ Its columns, with two rows: text ('Fine.')
 
 
 class _Kept:
-    """Rows of which the first are kept. The first reader of all goes on behind them."""
+    """Rows of which the first are kept. The first reader of all rows continues behind them."""
 
     def __init__(self, read: Callable[[], NumberedRows]) -> None:
         self._read = read
@@ -366,8 +366,10 @@ def _of_rows(rows: Sequence[Any], name: str) -> Table:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise InputTypeError(f"{name}:{number} is a {kind_of(row)}, not a dict; {TABLE_FORMS}")
-        if odd := [key for key in row if not isinstance(key, str)]:
-            raise InputTypeError(f"{name}:{number} has a key {short_repr(odd[0])}; keys are str")
+        if unnamed := [key for key in row if not isinstance(key, str)]:
+            raise InputTypeError(
+                f"{name}:{number} has a key {short_repr(unnamed[0])}; keys are str"
+            )
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return Table(name, columns, lambda: ((i, dict(row)) for i, row in enumerate(rows, 1)))
 
@@ -397,7 +399,7 @@ def _jsonl(path: Path) -> Table:
         return json_rows(raw_lines(path, begun=begun))
 
     for k, (number, values) in enumerate(islice(read(), JSONL_HEADER_OBJECTS)):
-        if isinstance(values, Fault) and k:  # it is said when that row is read
+        if isinstance(values, Fault) and k:  # reported when that row is read
             break
         columns |= dict.fromkeys(value_or_raise(values, f"{path}:{number}"))
     return Table(str(path), list(columns), read, format=JSONL)

@@ -80,7 +80,7 @@ def is_missing(value: object) -> bool:
 
 
 def is_blank(value: object) -> bool:
-    """Tell whether a cell holds nothing that can be learnt: it is missing, or white space.
+    """Tell whether a cell holds nothing to train on: it is missing, or white space.
 
     Example:
         >>> [is_blank(value) for value in (None, float("nan"), " ", 0, [])]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.extras import install
+from roberta_hub.rows.arrow import vector_note
 from roberta_hub.verbs.question import Columns, Question, Record, answer_as_columns
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from roberta_hub.interface import RobertaHubInterface
 
-VECTOR_DTYPES = ("float32", "float16")
+_NUMBERS = {"binary": "int8", "ubinary": "uint8"}
+"""Arrow's types of vectors whose dtype has another name."""
 SHARED_OPTIONS = frozenset({"batch_tokens", "truncate", "stride"})
 """Options of every verb."""
 
@@ -59,7 +61,7 @@ def answer_rows(
     return columns
 
 
-def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
+def schema(columns: Columns, sample: Record, vectors: str = "float32", ranges: Any = None) -> Any:
     """Arrow schema of answers, the same for all rows of a verb.
 
     Example:
@@ -70,12 +72,12 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
           child 1, sport: float
     """
     pa = arrow()
-    plain = {str: pa.string(), int: pa.int32(), float: pa.float32()}
+    plain = {str: pa.string(), int: pa.int32(), float: pa.float32(), bool: pa.bool_()}
     exact = "per_token" in columns  # sums over a text's tokens
 
     def kind(name: str, value: Any) -> Any:
         if name == "vector":
-            return pa.list_(getattr(pa, vectors)(), value.size(1))
+            return pa.list_(getattr(pa, _NUMBERS.get(vectors, vectors))(), value.size(1))
         if isinstance(sample.get(name), list):
             fields = [(inner, plain[type(cell)]) for inner, cell in sample[name][0].items()]
             return pa.list_(pa.struct(fields))
@@ -83,9 +85,15 @@ def schema(columns: Columns, sample: Record, vectors: str = "float32") -> Any:
             return pa.list_(pa.string())
         if isinstance(value[0], dict):
             return pa.struct([(str(label), pa.float32()) for label in sorted(value[0])])
-        return pa.float64() if exact and isinstance(value[0], float) else plain[type(value[0])]
+        first = sample[name] if value[0] is None else value[0]  # a label that is refused
+        return pa.float64() if exact and isinstance(first, float) else plain[type(first)]
 
-    return pa.schema([(name, kind(name, value)) for name, value in columns.items()])
+    def note(name: str) -> Any:
+        return vector_note(vectors, ranges) if name == "vector" else None
+
+    return pa.schema(
+        [pa.field(name, kind(name, value), metadata=note(name)) for name, value in columns.items()]
+    )
 
 
 def as_table(columns: Columns, kinds: Any) -> Any:
@@ -105,7 +113,8 @@ def _vectors(vectors: Tensor, kind: Any) -> Any:
     import torch
 
     pa = arrow()
-    dtype = torch.float16 if pa.types.is_float16(kind.value_type) else torch.float32
+    name = str(kind.value_type)
+    dtype = getattr(torch, {"halffloat": "float16", "float": "float32"}.get(name, name))
     numbers = vectors.detach().to("cpu", dtype).contiguous()
     values = pa.Array.from_buffers(
         kind.value_type, numbers.numel(), [None, pa.py_buffer(numbers.numpy().tobytes())]

@@ -36,6 +36,7 @@ class LoadedModel:
         from torch import uint8
 
         from roberta_hub.model.heads import normalizes, pooling_of
+        from roberta_hub.settings import column
 
         roberta = self.roberta
         found = hashlib.sha256()
@@ -55,7 +56,9 @@ class LoadedModel:
         read = self._heads_by(lambda head: pooling_of(head) == "mean")
         if any(settings := [roberta.kinds, roberta.thresholds, read]):
             about.append(settings)  # other models keep 0.2.0's digest
+        refusing = [roberta.reject_below, column(roberta._heads.known, "known_pieces")]
         about += filter(None, (roberta.word_rules, self._heads_by(normalizes)))
+        about += refusing if any(refusing) else []
         if (side := roberta.tokenizer.layout.truncation_side) != "right":
             about.append(side)
         found.update(json.dumps(about, sort_keys=True).encode())

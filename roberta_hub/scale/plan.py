@@ -29,6 +29,7 @@ SETTING_NAMES = {
     "version": "the version of roberta_hub",
     "keep": "the columns to keep",
     "text": "the columns with the texts",
+    "ranges": "the ranges of int8 vectors",
 }
 """Names of settings in error messages, where the key is not clear by itself."""
 

@@ -19,7 +19,7 @@ from roberta_hub.scale.columns import arrow
 from roberta_hub.scale.merge import check_one_file, discard, merge, merged_note
 from roberta_hub.scale.outputs import is_local, list_files, read_json_file, sweep, write
 from roberta_hub.scale.plan import Plan
-from roberta_hub.scale.source_schema import SourceSchema, find_schema
+from roberta_hub.scale.source_schema import SourceSchema, find_schema, sample_texts
 from roberta_hub.scale.sources import LakeSource, changed, find_filesystem, find_source, would_read
 from roberta_hub.scale.status import (
     FAILED_FILE,
@@ -144,8 +144,10 @@ def lake(
         folder = folder_of(path)
         _check_target(files, system, folder, path)
         plan = plans.load(system, folder)
-        verb, named = _at_one_commit(verb, plan)
+        verb, named = at_one_commit(verb, plan)
         source_schema = find_schema(files, verb.text, kept)
+        given = verb.ranges
+        verb = _with_ranges(verb, plan, files, source_schema)
         plain = verb.replace(
             text=source_schema.text, device=None, optimize=None
         )  # any machine can load that
@@ -158,19 +160,23 @@ def lake(
         )
         cores = verb.threads or (plan.settings["threads"] if plan else threads)
         settings = plans.collect_settings(verb, source_schema, plain.digest(), cores, unit_rows)
-        identity = plans.lake_digest(settings, files.files)
+        sampled = {} if given else {"ranges": None}  # they follow from the rest
+        identity = plans.lake_digest(settings | sampled, files.files)
 
         def finished() -> Report | None:
             """Report the merged file if it exists: another driver may have written it."""
             merged = merged_note(path, identity) if is_one_file(path) else None
             return None if merged is None else _report(path, *merged, clock() - began)
 
-        same = plan is None or plans.lake_digest(plan.settings, plan.files) == identity
+        same = plan is None or plans.lake_digest(plan.settings | sampled, plan.files) == identity
         if same and (report := finished()):
             discard(folder, path)
             return _checked(report, verb)
         plan = plan or _begin(system, folder, settings, source_schema, files, named)
+        if not given:  # another driver may have begun it
+            settings["ranges"] = plan.settings.get("ranges")
         plans.check_same(plan, settings, files, folder)
+        verb = verb.replace(ranges=settings["ranges"])
 
         job = plan.job(files, system, folder, verb)
         with cleared(lambda: sweep(system, folder, job.run)):
@@ -283,7 +289,7 @@ def _check_target(source: LakeSource, system: Any, folder: str, path: str) -> No
         raise InputError(f"{folder} is a file; give a folder, or a name that ends in .parquet")
 
 
-def _at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str, str] | None]:
+def at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str, str] | None]:
     """Say the commit of a model at Hugging Face, so that every worker takes the same.
 
     A lake that was begun resumes at the commit of its plan, whatever the name means by now.
@@ -301,6 +307,18 @@ def _at_one_commit(verb: Verb, plan: plans.Plan | None) -> tuple[Verb, tuple[str
 
         commit = commit_of(name, verb.revision)
     return verb.replace(revision=commit), (name, commit)
+
+
+def _with_ranges(
+    verb: Verb, plan: plans.Plan | None, files: LakeSource, source_schema: SourceSchema
+) -> Verb:
+    """Choose the ranges of int8 vectors: those a lake was begun with, else a sample's."""
+    if verb.vectors != "int8" or verb.ranges is not None:
+        return verb
+    begun = None if plan is None else plan.settings.get("ranges")
+    if begun is not None:
+        return verb.replace(ranges=begun)
+    return verb.with_ranges_of(sample_texts(files, source_schema.text))
 
 
 def _begin(

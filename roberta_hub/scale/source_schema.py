@@ -14,6 +14,7 @@ from roberta_hub.errors import InputError
 from roberta_hub.rows.arrow import json_schema, plain_schema
 from roberta_hub.rows.columns import PROSE_ROWS, find_text_column, text_columns
 from roberta_hub.rows.delimited import Header, csv_header, delimited_rows
+from roberta_hub.rows.formats import ROW_FORMATS
 from roberta_hub.rows.lines import (
     UNPACKING_ERRORS,
     UTF16_BOMS,
@@ -37,6 +38,8 @@ FOOTER_READERS = 16
 """Threads that read footers: every request to an object store has a latency."""
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 """A whole number that a column of int64 holds, as it is written."""
+SAMPLE_TEXTS, SAMPLE_FILES = 1024, 16
+"""Texts that the ranges of int8 vectors are those of, and the files that they are read from."""
 SAMPLE_OBJECTS = 1000
 """Objects of a JSONL file from which columns and types are inferred."""
 HEADER_BYTES = 10_000_000
@@ -103,17 +106,27 @@ def _beginning(source: LakeSource, path: str, names: Sequence[str]) -> Table:
     return Table(path, list(names), lambda: enumerate(_first_rows(source, path), 1))
 
 
-def _first_rows(source: LakeSource, path: str) -> list[dict[str, Any]]:
+def sample_texts(source: LakeSource, text: Sequence[str]) -> list[Any]:
+    """Read texts of a source, the same each time: the first rows of files all over it."""
+    files = [file for file in source.files if not is_empty(source, file)]
+    files = files[:: max(1, -(-len(files) // SAMPLE_FILES))]
+    count = -(-SAMPLE_TEXTS // max(1, len(files)))
+    rows = (row for file in files for row in _first_rows(source, file.path, count)[:count])
+    found = [ROW_FORMATS[source.format].texts_of(row, text) for row in rows]
+    return [texts for texts in found if isinstance(texts, (str, tuple))]
+
+
+def _first_rows(source: LakeSource, path: str, count: int = PROSE_ROWS) -> list[dict[str, Any]]:
     if source.format == "jsonl":
         return _first_objects(source, path)
     header = header_of(source, path) if source.format == "csv" else None
     try:
         with opened_file(source, path) as handle:
             if header is None:
-                batches = arrow().parquet.ParquetFile(handle).iter_batches(PROSE_ROWS)
+                batches = arrow().parquet.ParquetFile(handle).iter_batches(count)
                 return next((batch.to_pylist() for batch in batches), [])
             lines = islice(_lines(handle), header.lines, None)
-            rows = islice(delimited_rows(lines, header, header.lines + 1), PROSE_ROWS)
+            rows = islice(delimited_rows(lines, header, header.lines + 1), count)
             return [values for _, values in rows if not isinstance(values, Fault)]
     except Exception as error:  # as in `_parquet_schema`
         raise unreadable(path, error) from None

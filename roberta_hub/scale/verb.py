@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from roberta_hub.arguments import (
     advise,
@@ -33,19 +33,18 @@ from roberta_hub.rows.frames import append_columns, column_names, column_of, fra
 from roberta_hub.rows.values import Fault, is_utf8
 from roberta_hub.scale.columns import (
     SHARED_OPTIONS,
-    VECTOR_DTYPES,
     answer_rows,
     arrow,
     as_table,
     schema,
 )
 from roberta_hub.scale.models import LoadedModel, Optimize, load_once, with_threads
+from roberta_hub.settings import VECTOR_DTYPES, VectorDtype
 from roberta_hub.text.texts import as_strings
 from roberta_hub.verbs.question import Columns
 from roberta_hub.verbs.table import QUESTIONS
 from roberta_hub.verbs.unanswered import ERRORS_SHOWN, Errors, answer_in_parts
-
-Vectors = Literal["float32", "float16"]
+from roberta_hub.verbs.vectors import sampled_ranges
 
 MAX_THREADS = 1024
 _ARGUMENTS = (
@@ -54,6 +53,7 @@ _ARGUMENTS = (
     "text",
     "optimize",
     "vectors",
+    "ranges",
     "errors",
     "device",
     "dtype",
@@ -61,6 +61,12 @@ _ARGUMENTS = (
     "prefix",
 )
 """Arguments of the constructor, kept as attributes; engines such as Ray Data add others."""
+FLOATS = ("float32", "float16")
+"""Dtypes that any vectors have."""
+_RANGES = Remedy(
+    'pass ranges=roberta.embed(sample, dtype="int8").ranges, or the Parquet file that has them',
+    "say --ranges FILE",
+)
 _LIST_OPTIONS = ("labels", "targets", "options")
 _schemas: dict[str, Any] = {}
 
@@ -74,7 +80,8 @@ class Verb:
 
     Columns of the answers:
         classify, zero_shot   `label`, `score`; with `scores=True` also `scores`, a struct; where a
-                              text may have several labels also `labels`, a list
+                              text may have several labels also `labels`, a list; where one may
+                              be refused also `rejected`, and then `label` is null
         embed, features       `vector`, a FixedSizeList; features want `pooling`
         similarity            `similarity` of the two texts of a row, as `roberta.similarity`
         score                 `score`, `tokens`, `per_token`
@@ -102,7 +109,8 @@ class Verb:
         device: str | None = None,
         dtype: str | None = None,
         threads: int | None = None,
-        vectors: Vectors = "float32",
+        vectors: VectorDtype = "float32",
+        ranges: Any = None,
         errors: Errors = "raise",
         prefix: str = "",
         **options: Any,
@@ -125,7 +133,10 @@ class Verb:
             dtype: "bfloat16", "float16"; of the weights, see `load_model`.
             threads: of torch. None is 1, since engines run many workers; `lake` divides the cores
                 among its workers.
-            vectors: dtype of vectors in the table.
+            vectors: dtype of vectors in the table, of `embed` all that its `dtype` takes, of
+                `features` "float32" and "float16".
+            ranges: of int8 vectors, as `embed` takes them. None: `lake` finds them in a sample of
+                its source, and stores them beside the vectors.
             errors: of rows that cannot be answered, which have null answers. "column" says why in a
                 column `error`. "raise" names them at the end of a lake, where all others are
                 answered; for one table a missing text is a warning and any other fault an error.
@@ -152,13 +163,14 @@ class Verb:
         one_of("vectors", vectors, VECTOR_DTYPES)
         one_of("errors", errors, ("raise", "column"))
         self.optimize, self.vectors, self.errors = optimize, vectors, errors
+        self.ranges = _ranges(self.verb, vectors, ranges)
         self.device = None if device is None else text_of("device", device)
         self.dtype = None if dtype is None else text_of("dtype", str(dtype).removeprefix("torch."))
         self.threads = None if threads is None else whole_number("threads", threads, 1, MAX_THREADS)
         self.prefix = text_of("prefix", prefix)
         if not is_utf8(self.prefix):
             raise InputError(f"prefix is {short_repr(prefix)}, which cannot be written as UTF-8")
-        known = question.keywords | SHARED_OPTIONS
+        known = (question.keywords | SHARED_OPTIONS) - {*_ARGUMENTS}
         for name in options:
             if name not in known:
                 raise unknown_keyword(self.verb, name, known)
@@ -175,7 +187,7 @@ class Verb:
         Returns:
             The same kind of table with the columns of the answers appended. A missing text gives
             null answers, and with errors="raise" a warning that names the rows: an engine that
-            calls this for each part of a table goes on.
+            calls this for each part of a table continues.
 
         Raises:
             UnknownNameError: no such column, or no such model.
@@ -249,6 +261,18 @@ class Verb:
         """
         return self._loaded().digest
 
+    def with_ranges_of(self, texts: list[Any]) -> Verb:
+        """Return a copy whose int8 vectors have the ranges of some texts'; loads the model.
+
+        Args:
+            texts: str or tuples of them; those that cannot be embedded are left out.
+
+        Raises:
+            InputError: one text alone has no ranges.
+        """
+        floats = self.replace(vectors="float32")
+        return self.replace(ranges=sampled_ranges(lambda rows: floats._ask(rows)["vector"], texts))
+
     def answers(self, rows: Sequence[RowTexts]) -> tuple[Any, dict[int, InputError]]:
         """Answer rows.
 
@@ -295,8 +319,17 @@ class Verb:
 
     def _ask(self, texts: list[Any]) -> Columns:
         roberta = self._loaded().roberta
+        options = {**self.options, **self._precision()}
         with with_threads(self.threads or 1):
-            return answer_rows(QUESTIONS[self.verb], roberta, texts, self.options)
+            return answer_rows(QUESTIONS[self.verb], roberta, texts, options)
+
+    def _precision(self) -> dict[str, Any]:
+        """Return the options of `embed` that make these vectors of fewer bytes."""
+        if self.vectors in FLOATS:
+            return {}  # Arrow's type makes them
+        if self.vectors == "int8" and self.ranges is None:
+            raise InputError("int8 vectors need ranges", remedy=_RANGES)
+        return {"dtype": self.vectors, "ranges": self.ranges}
 
     def _kinds(self) -> Any:
         """Schema of the answers to an example, without the prefix."""
@@ -305,7 +338,7 @@ class Verb:
             example = tuple(f"text {i} <mask>" for i in range(max(1, len(self.text))))
             found = self._ask([example if len(example) > 1 else example[0]])
             sample = QUESTIONS[self.verb].answer_format(self.options).sample
-            _schemas[key] = schema(found, sample, self.vectors)
+            _schemas[key] = schema(found, sample, self.vectors, self.ranges)
         return _schemas[key]
 
     def _loaded(self) -> LoadedModel:
@@ -368,6 +401,18 @@ def _columns(text: object) -> tuple[str, ...]:
     if not names or len(set(names)) != len(names):
         raise InputError(f"text is {short_repr(text)}; name one column, or several different ones")
     return names
+
+
+def _ranges(verb: str, vectors: str, ranges: Any) -> list[list[float]] | None:
+    """Check the dtype of vectors, and return the ranges of int8 ones as plain numbers."""
+    if vectors not in FLOATS and verb != "embed":
+        raise InputError(f"vectors is {vectors!r}, which embed makes; {verb} has float32, float16")
+    if ranges is None:
+        return None
+    from roberta_hub.inference.precision import ranges_for
+
+    found = ranges_for(vectors, ranges)  # type: ignore[arg-type]  # checked
+    return None if found is None else found.tolist()
 
 
 def _plain(name: str, value: object) -> Any:

@@ -37,6 +37,7 @@ MINE = "mine"
     valid={"metavar": "SHARE|FILE"},
     task={"type": click.Choice(TASKS), "metavar": None},
     learning_rate={"metavar": "RATE"},
+    reject={"metavar": "SHARE"},
     seed={"ends": (0, None)},
     separator={"metavar": "TEXT"},
     **{name: {"ends": ends} for name, ends in LIMITS.items()},

@@ -139,6 +139,8 @@ def _call_lake(
     from roberta_hub.scale import Verb, lake
 
     options = {**settings, "truncate": request.truncate or None, "stride": request.stride}
+    if "dtype" in options:  # which a Verb has of the weights
+        options["vectors"] = options.pop("dtype")
     own: Any = {name: value for name, value in options.items() if value is not None}
     ways: Any = {
         "engine": given.engine,

@@ -30,9 +30,12 @@ VERBS_BY_SECTION = {
         "score": "how natural a text is",
         "explain": "how much each word speaks for a label, or how surprising it is",
         "ui": "a page in the browser to play with a model",
+        "serve": "a model over HTTP: OpenAI's protocol, text-embeddings-inference's, the verbs",
     },
     "texts to numbers": {
         "embed": "one vector for each text",
+        "index": "vectors kept on disk, for similar: added to, resumed, searched in milliseconds",
+        "duplicates": "texts that are there twice, or nearly so, by words or by vectors",
         "features": "the model's hidden states, of each token or pooled",
         "tokens": "the pieces and ids that the model reads",
     },
@@ -248,6 +251,14 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import similar
 
         return similar
+    if name == "duplicates":
+        from roberta_hub.shell import duplicates
+
+        return duplicates
+    if name == "index":
+        from roberta_hub.shell import index
+
+        return index
     if name == "train":
         from roberta_hub.shell import train
 
@@ -280,6 +291,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import ui
 
         return ui
+    if name == "serve":
+        from roberta_hub.shell import serve
+
+        return serve
     if name == "evaluate":
         from roberta_hub.shell import evaluate
 

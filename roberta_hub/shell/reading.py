@@ -15,6 +15,7 @@ import click
 
 from roberta_hub.arguments import advise, short_repr
 from roberta_hub.errors import InputError, UnknownNameError
+from roberta_hub.indexing import is_index
 from roberta_hub.rows.columns import find_text_column, shell_list, table_line
 from roberta_hub.rows.formats import Missing
 from roberta_hub.rows.lines import (
@@ -113,6 +114,8 @@ def open_source(
         if sys.stdin.isatty():
             click.echo("reading texts from the terminal, one a line; Ctrl-D ends them", err=True)
         return _stream(sys.stdin.buffer, STDIN, columns, parts, format)
+    if is_index(source):
+        return _index_source(source, columns, parts, format)
     path = Path(source)
     if path.exists() and not path.is_file() and not path.is_dir():  # <(command) of a shell
         if format is None and not columns:
@@ -302,6 +305,16 @@ def _table_source(
     if chosen:
         check_count(Item(chosen, table.name), parts)
     return Source(_rows(table, chosen, lines), table, chosen)
+
+
+def _index_source(source: str, columns: Sequence[str], parts: Parts, format: str | None) -> Source:
+    """Open the rows of an index, which knows its texts."""
+    from roberta_hub.indexing.store import Store
+
+    if format is not None:
+        raise click.UsageError(f"--input-format is for a file, and {source} is an index")
+    store = Store(source)
+    return _table_source(store.as_table(), columns or [store.says().text], parts)
 
 
 def _rows(table: Table, columns: Sequence[str], lines: LineStream | None) -> Iterator[Item | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roberta_hub.errors import Place, RobertaHubError, placed
+from roberta_hub.rows.arrow import stored_ranges
 from roberta_hub.shell.kept import KeptColumns
 from roberta_hub.shell.lakes import is_lake, run_lake
 from roberta_hub.shell.layout import AnsweredRow, Layout
@@ -30,10 +31,14 @@ from roberta_hub.shell.writing import format_of, open_sink
 from roberta_hub.terminal import progress_bar
 from roberta_hub.verbs.question import AnswerFormat, Question, Record, answer_as_columns, records
 from roberta_hub.verbs.unanswered import answer_in_parts
+from roberta_hub.verbs.vectors import sampled_ranges
 
 if TYPE_CHECKING:
+    from roberta_hub.inference.verb_model import VerbModel
     from roberta_hub.interface import RobertaHubInterface
 
+SAMPLE_TEXTS = 1024
+"""First texts, whose vectors have the ranges of int8 vectors."""
 TEXT_ONLY_FORMATS = ("table", "npy")
 """Formats without a place for columns of a table: one shows texts, the other vectors alone."""
 AskModel = Callable[["RobertaHubInterface", list[Any]], Sequence[Record]]
@@ -42,6 +47,9 @@ AskModel = Callable[["RobertaHubInterface", list[Any]], Sequence[Record]]
 
 def answer_rows(request: Request, question: Question[Any, Any], settings: Mapping[str, Any]) -> int:
     """Run a verb that answers each row separately."""
+    settings = dict(settings)
+    if settings.get("ranges") is not None:
+        settings["ranges"] = stored_ranges(settings["ranges"])
     answer_format = question.answer_format(settings)
     if request.model is None and question.parts_of_tiny is not None:
         answer_format = replace(answer_format, parts=question.parts_of_tiny)
@@ -50,15 +58,35 @@ def answer_rows(request: Request, question: Question[Any, Any], settings: Mappin
         return run_lake(request, answer_format.parts, {**settings, **wanted})
 
     def records_of(roberta: RobertaHubInterface, rows: list[Any]) -> Sequence[Record]:
-        from roberta_hub.interface import verb_model
+        model = verb_model_of(roberta, request)
+        return records(answer_as_columns(question, model, rows, settings))
 
-        return records(
-            answer_as_columns(question, verb_model(roberta, **request.options), rows, settings)
+    def with_ranges(roberta: RobertaHubInterface, texts: list[Any]) -> AnswerFormat:
+        floats = {**settings, "dtype": None}
+
+        def vectors(rows: list[Any]) -> Any:
+            model = verb_model_of(roberta, request)
+            return answer_as_columns(question, model, rows, floats)["vector"]
+
+        settings["ranges"] = sampled_ranges(vectors, texts)
+        return replace(answer_format, ranges=settings["ranges"])
+
+    most = question.rows_at_once or MAX_WINDOW_TEXTS
+    sampled = settings.get("dtype") == "int8" and settings["ranges"] is None
+    if sampled and format_of(request, answer_format) != "parquet":
+        raise click.UsageError(
+            "int8 vectors need their ranges beside them: give -o FILE.parquet, which stores those "
+            "of the first texts, or --ranges FILE of earlier ones"
         )
+    prepare = with_ranges if sampled else None
+    return run_windows(request, answer_format, records_of, most, prepare=prepare)
 
-    return run_windows(
-        request, answer_format, records_of, question.rows_at_once or MAX_WINDOW_TEXTS
-    )
+
+def verb_model_of(roberta: RobertaHubInterface, request: Request) -> VerbModel:
+    """Collect what a verb asks of a model, with the options of a command line."""
+    from roberta_hub.interface import verb_model
+
+    return verb_model(roberta, **request.options)
 
 
 def run_windows(
@@ -67,8 +95,36 @@ def run_windows(
     question: AskModel,
     most: int = MAX_WINDOW_TEXTS,
     load: Callable[[Request], RobertaHubInterface] | None = None,
+    prepare: Callable[[RobertaHubInterface, list[Any]], AnswerFormat] | None = None,
 ) -> int:
     """Answer the inputs of a command line in order, window by window."""
+    source, layout, items = open_rows(request, answer_format)
+    given = group_in_windows(items, most)
+    # Before the model is loaded: the texts may be invalid.
+    ahead = _windows_of(given, SAMPLE_TEXTS if prepare else 1)
+    layout.set_names(ahead[0] if ahead else [])
+    tally = Tally()
+    with open_sink(request, layout) as sink, _progress_bar(request) as bar:
+        if ahead:
+            roberta = (load or load_requested)(request)
+            if prepare is not None:
+                layout.answer_format = prepare(roberta, _texts_of(*ahead))
+            layout.ask_example = lambda: question(roberta, [_example_text(source, layout)])[0]
+            for window in chain(ahead, given):
+                rows = _answers(roberta, window, question, raises=layout.blocks)
+                sink.write(rows)
+                tally.add(rows)
+                bar.update(len(window))
+        else:
+            print("roberta-hub: note: no texts, so no answers", file=sys.stderr)
+    tally.finish(request.errors)
+    return 0
+
+
+def open_rows(
+    request: Request, answer_format: AnswerFormat
+) -> tuple[Source, Layout, Iterator[Item | None]]:
+    """Open the inputs of a command line, with the columns that are kept beside the answers."""
     kind = format_of(request, answer_format)  # raises before anything is read
     source = read_source(request, answer_format.parts)
     layout = Layout(
@@ -79,23 +135,21 @@ def run_windows(
     )
     layout.check(list(answer_format.sample))
     items = source.items if layout.kept is None else map(_fitting(layout.kept), source.items)
-    given = group_in_windows(items, most)
-    first = next(given, [])  # before the model is loaded: the texts may be invalid
-    layout.set_names(first)
-    tally = Tally()
-    with open_sink(request, layout) as sink, _progress_bar(request) as bar:
-        if first:
-            roberta = (load or load_requested)(request)
-            layout.ask_example = lambda: question(roberta, [_example_text(source, layout)])[0]
-            for window in chain([first], given):
-                rows = _answers(roberta, window, question, raises=layout.blocks)
-                sink.write(rows)
-                tally.add(rows)
-                bar.update(len(window))
-        else:
-            print("roberta-hub: note: no texts, so no answers", file=sys.stderr)
-    tally.finish(request.errors)
-    return 0
+    return source, layout, items
+
+
+def _windows_of(windows: Iterator[list[Item]], least: int) -> list[list[Item]]:
+    """Read windows until they have so many texts."""
+    found: list[list[Item]] = []
+    while sum(map(len, found)) < least and (window := next(windows, None)):
+        found.append(window)
+    return found
+
+
+def _texts_of(*windows: Sequence[Item]) -> list[Any]:
+    """Return the texts of inputs, but those at fault."""
+    items = [item for window in windows for item in window if item.fault is None]
+    return [item.texts[0] if len(item.texts) == 1 else item.texts for item in items]
 
 
 def _kept(request: Request, source: Source, kind: str) -> KeptColumns | None:
@@ -142,7 +196,7 @@ def _answers(
 ) -> list[AnsweredRow]:
     """Answer the inputs of a window, but those at fault."""
     asked = [item for item in window if item.fault is None]
-    texts = [item.texts[0] if len(item.texts) == 1 else item.texts for item in asked]
+    texts = _texts_of(asked)
 
     def is_of_a_row(error: RobertaHubError) -> bool:
         return not raises and isinstance(error.place, Place) and error.place.argument == "texts"

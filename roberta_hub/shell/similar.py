@@ -6,13 +6,17 @@ import warnings
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import click
 
 from roberta_hub.errors import Advice, InputError, placed
+from roberta_hub.indexing import is_index
+from roberta_hub.shell.formats import Sink
 from roberta_hub.shell.layout import AnsweredRow, Layout
-from roberta_hub.shell.options import Request, examples, takes_texts
+from roberta_hub.shell.options import Request, complete_model, examples, takes_texts
 from roberta_hub.shell.reading import STDIN, Item, check_words, open_source
 from roberta_hub.shell.run_verb import load_requested
 from roberta_hub.shell.signature import takes_arguments
@@ -28,15 +32,27 @@ BLOCK_ROWS = 2048
     epilog=examples(
         'roberta-hub similar "a dog" -i corpus.txt',
         'roberta-hub similar "late delivery" -i reviews.csv --text text -k 3 -f jsonl',
+        'roberta-hub similar "late delivery" -i reviews.lance -k 3',
     )
 )
-@takes_arguments("interface.py", "search")
+@takes_arguments(
+    "interface.py",
+    "search",
+    rerank={"metavar": "MODEL", "shell_complete": complete_model},
+    truncate_dim={"ends": (1, None)},
+    ranges=None,
+)
+@takes_arguments("indexing/opened.py", "search", ("where", "exact"), where={"metavar": "SQL"})
 @takes_texts
-def similar(request: Request, topk: int) -> int:
+def similar(request: Request, topk: int, where: str | None, exact: bool, **settings: Any) -> int:
     """Find the texts of a file, or of standard input, that are nearest to each TEXT.
 
     The answer has `hits`, the nearest first: the text, its place `index`, counted from 0, and its
-    `score`, the cosine. The search is exact, and the file may be larger than memory.
+    `score`, the cosine. The search is exact, and the file may be larger than memory, unless words
+    are compared too.
+
+    FILE may be an index of `roberta-hub index`, FILE.lance: the vectors are there already, its
+    model makes those of each TEXT, and a hit has the other columns as `row`.
     """
     if not request.texts or request.pairs:
         raise click.UsageError("give the texts to look for as arguments, and the corpus with -i")
@@ -50,9 +66,45 @@ def similar(request: Request, topk: int) -> int:
     answer_format = AnswerFormat(Parts(most=1, one="query"), sample={"hits": [hit]}, block=_hits)
     layout = Layout(answer_format, blocks=True)
     layout.set_names(queries)
+    if not is_index(request.source):
+        if where is not None or exact:
+            raise click.UsageError("--where and --exact are for an index: -i FILE.lance")
+        _in_file(request, layout, queries, topk, **settings)
+        return 0
+    if any(settings.values()):
+        raise click.UsageError("--words, --rerank and --truncate-dim are for a file, not an index")
+    _in_index(request, layout, queries, topk, where=where, exact=exact)
+    return 0
+
+
+def _in_index(
+    request: Request, layout: Layout, queries: Sequence[Item], topk: int, **given: Any
+) -> None:
+    """Search an index on disk; it knows its model and its columns."""
+    if request.columns or request.input_format:
+        raise click.UsageError("--text and --input-format are for a file; an index knows its texts")
+    from roberta_hub.indexing.opened import open_index
+
+    with open_sink(request, layout) as sink:
+        opened = open_index(str(request.source), request.model, device=request.device)
+        with placed(lambda at: queries[at.index].where):
+            found = opened.search(list(request.texts), topk, **given, **request.options)
+        _write(sink, queries, [[hit.to_dict() for hit in hits] for hits in found])
+
+
+def _in_file(
+    request: Request,
+    layout: Layout,
+    queries: Sequence[Item],
+    topk: int,
+    rerank: str | None,
+    **settings: Any,
+) -> None:
+    """Search the texts of a file, or of standard input."""
     corpus = _Corpus(request)
     with open_sink(request, layout) as sink:
         roberta = load_requested(request)
+        reranker = None if rerank is None else load_requested(replace(request, model=rerank))
         with (
             warnings.catch_warnings(),
             placed(
@@ -63,18 +115,33 @@ def similar(request: Request, topk: int) -> int:
         ):
             # The tally names the file's line.
             warnings.filterwarnings("ignore", r"corpus\[\d+\].* empty", Advice)
-            found = roberta.search(list(request.texts), corpus.texts(), topk, **request.options)
-        records = (
-            [{**hit.to_dict(), "index": corpus.number(hit.index)} for hit in hits] for hits in found
-        )
-        sink.write(
+            found = roberta.search(
+                list(request.texts),
+                corpus.texts(),
+                topk,
+                rerank=reranker,
+                **settings,
+                **request.options,
+            )
+        _write(
+            sink,
+            queries,
             [
-                AnsweredRow(query, {"hits": hits})
-                for query, hits in zip(queries, records, strict=True)
-            ]
+                [{**hit.to_dict(), "index": corpus.number(hit.index)} for hit in hits]
+                for hits in found
+            ],
         )
     corpus.tally.finish(request.errors)
-    return 0
+
+
+def _write(sink: Sink, queries: Sequence[Item], found: Sequence[Sequence[Record]]) -> None:
+    """Write the hits of each query."""
+    sink.write(
+        [
+            AnsweredRow(query, {"hits": list(hits)})
+            for query, hits in zip(queries, found, strict=True)
+        ]
+    )
 
 
 def _hits(answer: Record) -> Sequence[Cells]:
@@ -122,8 +189,9 @@ class _Corpus:
             yield item.texts[0]
 
     def where(self, number: int) -> str:
-        """Place of one of the latest texts."""
-        return self._places[number - self._count]
+        """Place of one of the latest texts; an older one's number."""
+        behind = self._count - number
+        return self._places[-behind] if behind <= len(self._places) else f"text {number}"
 
     def number(self, index: int) -> int:
         """Row of a text, from 0; those that are left out count."""

@@ -168,17 +168,17 @@ class ShownList(list[Item]):
 
     def _records(self, method: str) -> list[dict[str, Any]]:
         items: list[Any] = list(self)
-        odd = [item for item in items if not hasattr(item, "to_dict") or isinstance(item, list)]
-        if odd:
-            inner = odd[0]
+        plain = [item for item in items if not hasattr(item, "to_dict") or isinstance(item, list)]
+        if plain:
+            inner = plain[0]
             while isinstance(inner, list) and inner:
                 inner = inner[0]
-            deep = "each answer" if isinstance(odd[0], list) else "the list"
+            deep = "each answer" if isinstance(plain[0], list) else "the list"
             remedy = "call it on each answer, or on the list of one text"
             if isinstance(inner, tuple):  # fairseq's (filled, score, word)
                 remedy = f"pandas.DataFrame(...) of {deep} makes a table of tuples"
             raise InputTypeError(
-                f"{method} takes answers with fields, and this list holds a {kind_of(odd[0])}; "
+                f"{method} takes answers with fields, and this list holds a {kind_of(plain[0])}; "
                 f"{remedy}"
             )
         return [item.to_dict() for item in items]

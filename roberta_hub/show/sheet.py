@@ -165,7 +165,7 @@ class Sheet:
         self._marks.append(draw)
 
     def down(self, length: float) -> None:
-        """Go on further down."""
+        """Move the place of the next item down."""
         self.y += length
 
     def png(self) -> Picture:

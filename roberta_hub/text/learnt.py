@@ -47,8 +47,18 @@ def digest(text: Text) -> str:
         >>> digest("It rains."), digest("it  rains.") == digest("It rains.")
         ('YHWyNCkY', True)
     """
+    return base64.b64encode(key_hash(text, 6)).decode()
+
+
+def key_hash(text: Text, size: int) -> bytes:
+    """Hash a text's key to so many bytes.
+
+    Example:
+        >>> key_hash("It rains.", 16) == key_hash("it  RAINS.", 16)
+        True
+    """
     joined = "\0".join(text_key(text)).encode("utf-8", "surrogatepass")
-    return base64.b64encode(hashlib.blake2b(joined, digest_size=6).digest()).decode()
+    return hashlib.blake2b(joined, digest_size=size).digest()
 
 
 def new_texts(texts: Sequence[Text], learnt: Set[str]) -> list[int]:

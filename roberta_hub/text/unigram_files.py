@@ -144,7 +144,7 @@ def _of_table(
     if unk not in (SPECIALS[3], "<unk>NOTUSED", "[UNK]", named):
         raise VocabularyError(
             f"unk_id is {model.unknown}, the piece {unk[:40]!r}, which is no special word for what "
-            "is unknown; name it unk_token in tokenizer_config.json, or mend unk_id"
+            "is unknown; name it unk_token in tokenizer_config.json, or correct unk_id"
         )
     if kind is not None and model.byte_fallback:
         raise at_odds("byte_fallback", True, kind, False)

@@ -140,7 +140,7 @@ def _specials(
     if table.unk is not None and table.unk not in names:
         raise VocabularyError(
             f"unk_token is {brief(table.unk)}, which is not among its {len(names):,} pieces; add "
-            "it, or mend unk_token"
+            "it, or correct unk_token"
         )
     roles["unk"] = roles["unk"] if table.unk is None else table.unk
     mask: str | None = roles.pop("mask")

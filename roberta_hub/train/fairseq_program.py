@@ -21,7 +21,7 @@ PROGRAMS = {
 }
 """fairseq's trainers as commands, scripts and modules, and whether they take a yaml file."""
 _STARTERS = ("env", "nohup", "time", "torchrun", "srun", "accelerate", "mpirun", "deepspeed")
-"""What starts a program, beside python."""
+"""What starts a program, other than python."""
 _OF_SEVERAL = re.compile(r"torch|srun|accelerate|mpirun|deepspeed")
 """In what starts several processes of it."""
 

@@ -107,7 +107,7 @@ STOP_REASONS = {
     "max_updates": "all updates are done",
     "max_epochs": "all epochs are done",
     "patience": "evaluations got no better",
-    "degenerate": "nothing is learnt",
+    "degenerate": "nothing is learned",
     "max_minutes": "the time is up",
     "interrupted": "as asked by a signal",
 }
@@ -128,7 +128,7 @@ class Report:
     best: float | None
     best_update: int | None
     degenerate: str | None
-    """A sentence, if the run learnt nothing."""
+    """A sentence, if the run learned nothing."""
 
     @property
     def finished(self) -> bool:

@@ -163,9 +163,9 @@ def make_model(config: Config, splits: Sequence[Split] | None = None) -> Roberta
     old = require_roberta(interface.model, "training changes")
     has = dataclasses.asdict(old.config)
     changed = {name for name, value in config.architecture.items() if value != has[name]}
-    if config.pretrained and (odd := sorted(changed - set(SIZELESS_FIELDS))):
+    if config.pretrained and (fixed := sorted(changed - set(SIZELESS_FIELDS))):
         raise InputError(
-            f"architecture.{odd[0]} cannot change in a model that has weights, only "
+            f"architecture.{fixed[0]} cannot change in a model that has weights, only "
             f"{', '.join(SIZELESS_FIELDS)}; pretrained=false begins with random weights"
         )
     for name in changed & {"vocab_size", "padding_idx", "separator_idx"}:
@@ -224,13 +224,13 @@ def _loaded(config: Config, splits: Sequence[Split] | None) -> RobertaHubInterfa
         from roberta_hub.train.fairseq_options import PRETRAINED
 
         raise InputError(
-            f"restore=true goes on with a run of fairseq's, and model={config.model} is no file; "
+            f"restore=true resumes a run of fairseq's, and model={config.model} is no file; "
             f"give model=RUN/checkpoint_last.pt, or {PRETRAINED}"
         )
     if config.data.vocabulary is not None and config.pretrained:
         raise InputError(
             f"data.vocabulary={config.data.vocabulary} is for a model that begins with random "
-            f"weights, and {config.model} has learnt the meaning of its own ids; set "
+            f"weights, and {config.model} has learned the meaning of its own ids; set "
             "pretrained=false, or leave data.vocabulary out"
         )
     data = splits[0].dictionary if splits else None
@@ -313,7 +313,7 @@ def command(settings: Sequence[str]) -> int:
         print(f"both as fairseq's trainer leaves them: {report.directory}/checkpoint_*.pt")
     if not report.finished:
         print(
-            "not finished; the same command goes on from here, with the settings "
+            "not finished; the same command resumes from here, with the settings "
             + shlex.join(settings)
         )
     return 130 if report.stopped == "interrupted" else 0

@@ -124,7 +124,7 @@ class LoopConfig:
     max_epochs: int | None = None
     """The run ends after reading the training set so often; None: `max_updates` ends it."""
     max_minutes: float | None = None
-    """Time for this start of the run: it saves and stops in time; the same command goes on."""
+    """Time for this start of the run: it saves and stops in time; the same command resumes."""
     evaluate_every: int | None = None
     """Updates between evaluations; None: at the end of each epoch; 0: never."""
     patience: int | None = None
@@ -171,8 +171,8 @@ class Config:
     """False: the architecture of `model` with random weights; where `data.train` is a folder of
     fairseq-preprocess, with the vocabulary of that."""
     restore: bool = False
-    """Go on with the run of fairseq's that `model`, its checkpoint_last.pt, is of: optimizer,
-    updates and place in the data are taken from it."""
+    """Resume the run of fairseq's that `model`, its checkpoint_last.pt, is of: optimizer, updates
+    and place in the data are taken from it."""
     architecture: dict[str, Any] = field(default_factory=dict)
     """Fields of `RobertaConfig` to change; a model with weights allows only those that no tensor
     depends on, as dropout."""

@@ -128,7 +128,7 @@ def write_checkpoint(
     head: str,
     place: Place | None = None,
 ) -> None:
-    """Write one of the files that fairseq's trainer leaves, and the dictionary beside it."""
+    """Write one of the files that fairseq's trainer leaves, and the dictionary next to it."""
     content, files = content_of(interface, task, head, place)
     with publishing_all(file.parent) as work:
         torch.save(content, work / file.name)
@@ -140,7 +140,7 @@ def write_run(run: Path, target: Path) -> None:
     path = find_state(run) if os.path.isdir(run) else None
     if path is None or not (run / "last").is_dir():
         raise InputError(
-            f"{run}: no run with a state to go on from and a model `last`; name the folder that "
+            f"{run}: no run with a state to resume from and a model `last`; name the folder that "
             "`output` said, of a run that has stopped, without loop.save_every=0"
         )
     if is_sharded(path):

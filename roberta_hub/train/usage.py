@@ -13,7 +13,7 @@ def usage() -> str:
         "",
         "Trains a model and writes it, its logs and a state to resume from into the folder "
         "`output`.",
-        "Started again, the same command goes on where it stopped.",
+        "Started again, the same command resumes where it stopped.",
         "",
         *(f"{group}: {', '.join(recipes(group))}" for group in GROUPS),
         "",

@@ -56,7 +56,7 @@ def folder_vocabulary(folder: Path) -> Tokenizer:
         raise InputError(
             f"{folder}: no symbol of its dict.txt, such as {dictionary[dictionary.nspecial]!r}, is "
             "a piece that texts are cut into; put sentencepiece.bpe.model, or vocab.json and "
-            "merges.txt, beside it"
+            "merges.txt, next to it"
         )
     return tokenizer
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import socket
 import sys
 import threading
 import webbrowser
@@ -13,7 +11,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from os import PathLike, fspath
 from typing import Any
 
-from roberta_hub.errors import InputError, Remedy
+from roberta_hub.errors import Remedy
+from roberta_hub.server.listening import bound
 from roberta_hub.terminal import clean
 from roberta_hub.ui.blocks import gradio_here, look, page
 
@@ -63,7 +62,8 @@ def serve(
         KeyboardInterrupt: after Ctrl-C.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # also of what asks no Blocks
-    with _listening(port) as listening:  # before all that takes time: it may be in use
+    with bound(HOST, port, _TAKE_ANOTHER) as listening:  # before all that takes time
+        listening.listen()
         gr = gradio_here()
         import fastapi  # gradio's own, as is the next
         import uvicorn
@@ -95,20 +95,6 @@ def serve(
         if browser and has_display():
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         uvicorn.Server(config).run(sockets=[listening])
-
-
-def _listening(port: int) -> socket.socket:
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOST, port))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        used = error.errno == errno.EADDRINUSE
-        what = "is in use by another program" if used else f"cannot be had: {error.strerror}"
-        raise InputError(f"port {port} {what}", remedy=_TAKE_ANOTHER) from None
-    return listening
 
 
 def has_display() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from roberta_hub.settings import REJECTED
 from roberta_hub.verbs.question import (
     AnswerFormat,
     Cells,
@@ -27,7 +28,7 @@ LABELS_DRAWN = 3
 def prediction_columns(
     model: VerbModel, rows: Sequence[Any], found: Sequence[Prediction]
 ) -> Columns:
-    """Predictions as columns; `labels` only for multi-label heads."""
+    """Predictions as columns; `labels` only for multi-label heads, `rejected` where one may be."""
     columns: Columns = {
         "label": [p.label for p in found],
         "score": [p.score for p in found],
@@ -35,6 +36,8 @@ def prediction_columns(
     }
     if found and found[0].labels is not None:  # the same for all predictions of a head
         columns["labels"] = [list(p.labels or ()) for p in found]
+    if found and found[0].rejected is not None:
+        columns["rejected"] = [bool(p.rejected) for p in found]
     return columns
 
 
@@ -76,4 +79,6 @@ def _best(record: Record) -> Cells:
     label, share, *_ = _shares(record)[0]
     if "labels" in record:
         label = ", ".join(record["labels"]) or "(none)"
+    if record.get("rejected"):
+        label = record["label"] or REJECTED
     return label, share

@@ -14,6 +14,7 @@ from roberta_hub.errors import Place, placed
 
 if TYPE_CHECKING:
     from roberta_hub.inference.verb_model import VerbModel
+    from roberta_hub.settings import VectorDtype
 
 SLOW_ROWS_AT_ONCE = 8
 """Rows per batch of the shell for verbs that run the model many times per row."""
@@ -77,6 +78,10 @@ class AnswerFormat:
     """From a record to cells on its text's line; None: always a block."""
     block: Callable[[Record], Sequence[Cells]] | None = None
     """From a record to rows below its text; None: always a line."""
+    vectors: VectorDtype = "float32"
+    """Dtype of the column `vector`."""
+    ranges: Any = None
+    """Ranges of int8 vectors, which are stored beside them."""
 
     def row(self, texts: Sequence[str], record: Record) -> dict[str, Any]:
         """Row of the texts and their record."""
@@ -152,14 +157,10 @@ def answer_texts(
     question: Question[AnswerT, AnswersT], model: VerbModel, texts: Any, settings: Settings
 ) -> AnswerT | AnswersT:
     """Answer a caller's texts, as the methods of `RobertaHubInterface` do."""
-    from roberta_hub.text.texts import advise_of_empty, as_single_texts, as_texts, empty_places
+    from roberta_hub.text.texts import advise_of_empty, empty_places
 
     name = question.argument
-    rows: Sequence[Any]
-    if question.no_pairs:
-        rows, one = as_single_texts(texts, name, needs=question.no_pairs)
-    else:
-        rows, one = as_texts(texts, name)
+    rows, one = rows_of(question, texts, name)
     if question.of_empty:
         advise_of_empty(empty_places(rows), name, question.of_empty)
     with placed(lambda at: Place(name, at.index) if at.argument == "texts" else at):
@@ -168,6 +169,15 @@ def answer_texts(
         return found
     first: AnswerT = found[0]  # type: ignore[index]  # a list or a Tensor
     return first
+
+
+def rows_of(question: Question[Any, Any], texts: Any, name: str) -> tuple[Sequence[Any], bool]:
+    """Return the rows that a caller means, and whether it was one text, for one answer."""
+    from roberta_hub.text.texts import as_single_texts, as_texts
+
+    if question.no_pairs:
+        return as_single_texts(texts, name, needs=question.no_pairs)
+    return as_texts(texts, name)
 
 
 def answer_as_columns(
@@ -194,12 +204,15 @@ def records(columns: Columns) -> list[Record]:
     ]
 
 
+_TYPES = {"torch.int8": "b", "torch.uint8": "B"}
+"""Types of arrays for vectors that are no floats."""
+
+
 def _plain_vectors(value: Any) -> Any:
     """A Tensor (C,) as an array, (T, C) as a list of arrays, other values unchanged."""
     if not hasattr(value, "detach"):
         return value
-    return (
-        array("f", value.float().cpu().tolist())
-        if value.dim() == 1
-        else [*map(_plain_vectors, value)]
-    )
+    if value.dim() > 1:
+        return [*map(_plain_vectors, value)]
+    kind = _TYPES.get(str(value.dtype), "f")
+    return array(kind, (value.float() if kind == "f" else value).cpu().tolist())

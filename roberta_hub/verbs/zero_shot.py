@@ -30,6 +30,7 @@ ZERO_SHOT: Question[Prediction, list[Prediction]] = Question(
         "head": {},
         "multi_label": {},
         "by": {},
+        "none": {"metavar": "LABEL"},
     },
     answers=later(lambda: import_module("roberta_hub.inference.zero_shot").zero_shot),
     of_empty="its label",

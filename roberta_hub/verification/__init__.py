@@ -1,1 +1,1 @@
-"""ONE MODEL BESIDE ANOTHER: a peer beside ours, and a new model beside an old one."""
+"""ONE MODEL COMPARED WITH ANOTHER: a peer with ours, and a new model with an old one."""

@@ -53,7 +53,7 @@ By chance that is a quarter of them at most."""
 LEAST_EFFECT = 0.05
 """Part of what is left that a fault must make to be looked for in it."""
 LEAST_LEFT = 0.999
-"""Part of a difference over which a fault that leaves it explains nothing, beside a rounding."""
+"""Part of a difference over which a fault that leaves it explains nothing, under a rounding."""
 MOST_LEFT = 0.5
 """The same where no rounding is known: what is left of a fault that is there is less than it."""
 MOST_CUTS = 300
@@ -288,7 +288,7 @@ def _precision(
 def _under_rounding(
     question: Question, state: State, rounding: Fault | None, faults: Sequence[Fault]
 ) -> tuple[list[Finding], State]:
-    """Name faults beside which, or above which, the answers are rounded.
+    """Name faults that a rounding of the answers hides, in part or whole.
 
     What is left of the difference after the rounding is compared with what a fault does, text by
     text: noise is as much of it as chance will have, and a fault is one time it in nearly all.

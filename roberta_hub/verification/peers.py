@@ -471,8 +471,8 @@ def _onnx(path: Path, setup: Setup) -> Peer:
     used = {name for names in told.values() for name in names}
     # optimum and our own exports write these twice.
     passing = ("logits", "hidden_states", "attentions", "token_embeddings")
-    odd = [name for name in outputs if name not in used and not name.startswith(passing)]
-    unasked = {f"output {name}": "what this output is is not known here" for name in odd}
+    unread = [name for name in outputs if name not in used and not name.startswith(passing)]
+    unasked = {f"output {name}": "what this output is is not known here" for name in unread}
     types = {outputs[name].type for names in told.values() for name in names}
     dtype = types.pop().removeprefix("tensor(").removesuffix(")").replace("float", "float32")
     dtype = {"float3216": "float16", "bfloat3216": "bfloat16"}.get(dtype, dtype)

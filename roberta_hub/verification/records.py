@@ -78,7 +78,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification(Reported):
-    """How a peer answers beside a model.
+    """How a peer answers, compared with a model.
 
     Example:
         >>> found = Verification("roberta.tiny", "model.onnx", "onnxruntime 1.32", (
@@ -145,8 +145,8 @@ class Verification(Reported):
             self._distances(),
             Section(markdown=[*closing, f"Asked: {self.reader}, {self.texts} texts."]),
         ]
-        title = f"{self.peer} beside {self.model}: {self._said}"
-        heading = f"{code(self.peer)} beside {code(self.model)}"
+        title = f"{self.peer} compared with {self.model}: {self._said}"
+        heading = f"{code(self.peer)} compared with {code(self.model)}"
         return Report(title, sections, heading, exit=0 if self.ok else 1)
 
     def _first(self) -> list[Section]:

@@ -390,6 +390,9 @@ class _Work:
         }:
             said = "gives labels from other probabilities on (thresholds)"
             self.findings.append(Finding("fault", "thresholds", said, name, 0.0, 0.0))
+        if (theirs.reject_below, theirs.known_pieces) != (ours.reject_below, ours.known_pieces):
+            said = "refuses other answers (reject_below)"
+            self.findings.append(Finding("fault", "reject_below", said, name, 0.0, 0.0))
         if theirs.words != ours.words:
             said = f"cuts texts into {theirs.words!r}, and our model into {ours.words!r}"
             self.findings.append(Finding("fault", "words", said, name, 0.0, 0.0))
@@ -529,8 +532,8 @@ class _Work:
         failed = [text for text in texts if silent.get(text, 0) not in (0, *REFUSALS)]
         statuses = ", ".join(map(str, sorted({silent[text] for text in failed})))
         note("fault", "errors", f"answers {statuses} to {len(failed)} {of}", failed)
-        odd = [text for text in texts if silent.get(text) == 0]
-        note("fault", "numbers", f"answers {len(odd)} {of} with NaN or infinity", odd)
+        nonfinite = [text for text in texts if silent.get(text) == 0]
+        note("fault", "numbers", f"answers {len(nonfinite)} {of} with NaN or infinity", nonfinite)
         refused = [text for text in texts if silent.get(text) in REFUSALS]
         lengths = {text: (len(self.setup.ids(text)), len(text)) for text in texts}
         longest = [

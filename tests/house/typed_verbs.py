@@ -57,6 +57,9 @@ def sentences(roberta: RobertaHubInterface) -> None:
     assert_type(roberta.embed("a"), Tensor)
     vectors = assert_type(roberta.embed(PAIRS, "query: ", truncate=True), Tensor)
     assert_type(roberta.embed("a", truncate_dim=8), Tensor)
+    ranges = [vectors.amin(0).tolist(), vectors.amax(0).tolist()]
+    assert_type(roberta.embed("a", dtype="int8", ranges=ranges), Tensor)
+    assert_type(roberta.search("a", MANY, words=True, rerank=None), list[Hit])
     assert_type(roberta.similarity(MANY, vectors), Tensor)
     assert_type(roberta.search("a", MANY, topk=1), list[Hit])
     assert_type(roberta.search(MANY, vectors), list[list[Hit]])

@@ -257,3 +257,11 @@ def test_a_level_that_is_not_there(built: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match=r"'avx512', which this CPU lacks; choose avx2, or unset"):
         small_roberta().optimize()
     assert set(there.shapes) <= set(LEVELS)
+
+
+def test_its_memory_begins_at_a_cache_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where torch's allocator gives memory that begins elsewhere."""
+    real = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda count, **more: real(count + 1, **more)[1:])
+    found = compiled._aligned(100)
+    assert found.shape == (100,) and found.data_ptr() % 64 == 0

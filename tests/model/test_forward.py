@@ -61,6 +61,8 @@ def test_masked_tokens_select_logits(tokens: Tensor) -> None:
     assert logits.shape == (3, 5, 60)
     assert_close(model(tokens, masked_tokens=masked)[0], logits[masked])
     assert model(tokens, masked_tokens=torch.zeros_like(masked))[0].shape == (0, 60)
+    one = model(tokens[0], masked_tokens=masked[:1])[0]  # ids without a dimension of the batch
+    assert_close(one, logits[:1][masked[:1]])
 
 
 def test_all_hiddens_are_time_first_and_end_in_the_features() -> None:

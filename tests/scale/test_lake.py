@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow")
@@ -533,3 +534,48 @@ def test_the_shell_reaches_a_lake(
     assert main([*common, "-i", str(bad), "-o", str(tmp_path / "bad") + "/"]) == 1
     said = capsys.readouterr().err
     assert "bad.jsonl:5:" in said and "--errors column" in said and "--truncate" in said
+
+
+@pytest.mark.parametrize("target", ["out", "out.parquet"])
+def test_int8_vectors_have_the_ranges_of_a_sample(
+    tmp_path: Path, source: Path, model: Path, target: str
+) -> None:
+    texts = [row["premise"] for row in pairs(ROWS)]
+    roberta = load_model(model)
+    wanted = roberta.embed(texts, dtype="int8", truncate_dim=9)
+    verb = Verb("embed", model, text="premise", vectors="int8", truncate_dim=9, threads=1)
+    with pytest.raises(InputError, match="int8 vectors need ranges"):
+        verb({"premise": texts})
+    place = tmp_path / target
+    report = lake(source, place, verb, unit_rows=UNIT)
+    assert report.rows == ROWS and lake(source, place, verb, unit_rows=UNIT).done == ()
+    first = place if target.endswith("parquet") else next(place.glob("part-*.parquet"))
+    field = pq.read_schema(first).field("vector")
+    assert field.type == pa.list_(pa.int8(), 9)
+    rows = read_lake(place) if target == "out" else pq.read_table(place).to_pylist()
+    vectors = np.array([row["vector"] for row in rows], dtype="int8")
+    distance = np.abs(vectors - wanted.numpy().astype(int)).max()
+    assert distance <= 1  # rounding of another batch
+    hits = roberta.search(texts[3], vectors, 1, ranges=place, truncate_dim=9)
+    assert texts[hits[0].index] == texts[3]
+    one = roberta.embed(texts[3], dtype="int8", truncate_dim=9, ranges=place)
+    assert np.abs(one.numpy() - vectors[3].astype(int)).max() <= 1
+    if target == "out":
+        others = (
+            ({"vectors": "binary"}, "vectors: it was 'int8' and is 'binary'"),
+            ({"truncate_dim": 8}, "truncate_dim"),
+            ({"ranges": [[0.0] * 9, [1.0] * 9]}, "the ranges of int8 vectors"),
+        )
+        for changes, says in others:
+            with pytest.raises(InputError, match=says):
+                lake(source, place, verb.replace(**changes), unit_rows=UNIT)
+
+
+def test_bits_in_a_lake(model: Path) -> None:
+    texts = [row["premise"] for row in pairs(5)]
+    for vectors, kind in (("binary", pa.int8()), ("ubinary", pa.uint8())):
+        found = Verb("embed", model, vectors=vectors)(pa.table({"text": texts}))
+        assert found.schema.field("vector").type == pa.list_(kind, 4)
+        assert found["vector"].to_pylist() == load_model(model).embed(texts, dtype=vectors).tolist()
+    with pytest.raises(InputError, match="which embed makes; features has"):
+        Verb("features", model, pooling="mean", vectors="binary")

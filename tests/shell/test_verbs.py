@@ -215,6 +215,24 @@ def test_similar(run: Run, roberta: RobertaHubInterface, tmp_path: Path) -> None
         assert answer["hits"] == [nearly(vars(hit)) for hit in hits]
 
 
+def test_similar_by_words_and_by_a_second_look(
+    run: Run, folder: Path, roberta: RobertaHubInterface, tmp_path: Path
+) -> None:
+    pytest.importorskip("bm25s")
+    corpus = [f"text number {i}" for i in range(40)]
+    (tmp_path / "corpus.txt").write_text("\n".join(corpus))
+    for flags, keywords in (
+        (("--words",), {"words": True}),
+        (("--rerank", folder), {"rerank": roberta}),
+        (("--words", "--rerank", folder, "--truncate-dim", 8), {"words": True, "rerank": roberta}),
+    ):
+        found = ask(run, "similar", "number 7", "-i", "corpus.txt", "-k", 3, *flags)
+        more: Any = keywords | ({"truncate_dim": 8} if "--truncate-dim" in flags else {})
+        wanted = roberta.search("number 7", corpus, 3, **more)
+        assert found[0]["hits"] == [nearly(vars(hit)) for hit in wanted]
+    assert ask(run, "similar", "7", "-i", "corpus.txt", "-k", 1, "--words")[0]["hits"]
+
+
 # ---- what holds texts ----
 
 
@@ -436,6 +454,39 @@ def test_vectors_in_parquet_and_npy(run: Run, roberta: RobertaHubInterface, tmp_
         torch.testing.assert_close(torch.tensor(vectors), wanted, atol=1e-6, rtol=0)
     for name in ("x.parquet", "f.parquet"):  # and what was written can be read
         assert len(list(open_table(tmp_path / name).rows())) == len(TEXTS)
+
+
+def test_vectors_of_fewer_bytes(run: Run, roberta: RobertaHubInterface, tmp_path: Path) -> None:
+    numpy, arrow = pytest.importorskip("numpy"), pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    lines = "\n".join(f"text {i}" for i in range(120)).encode()
+    assert run("embed", "--dtype", "int8", "-o", "a.parquet", stdin=lines)[0] == 0
+    wanted = roberta.embed([f"text {i}" for i in range(120)], dtype="int8")
+    read = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    assert read.schema.field("vector").type == arrow.list_(arrow.int8(), 32)
+    found = torch.tensor(read.column("vector").to_pylist())
+    assert int((found - wanted.int()).abs().max()) <= 1  # rounding of another batch
+    later = ask(run, "embed", "text 7", "--dtype", "int8", "--ranges", "a.parquet")
+    again = roberta.embed("text 7", dtype="int8", ranges="a.parquet")
+    assert later[0]["vector"] == again.tolist()
+    for dtype, kind in (("float16", "float16"), ("binary", "int8"), ("ubinary", "uint8")):
+        assert run("embed", *TEXTS, "--dtype", dtype, "-o", "x.npy")[0] == 0
+        assert run("embed", *TEXTS, "--dtype", dtype, "-o", "x.parquet")[0] == 0
+        matrix = numpy.load(tmp_path / "x.npy")
+        assert matrix.dtype == kind
+        assert matrix.tolist() == roberta.embed(TEXTS, dtype=dtype).tolist()
+        read = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+        assert read.schema.field("vector").type.value_type == getattr(arrow, kind)()
+        assert read.column("vector").to_pylist() == matrix.tolist()
+    status, _, err = run("embed", "one", "--dtype", "int8", "-o", "y.parquet")
+    assert status == 1 and "--ranges FILE" in err and not (tmp_path / "y.parquet").exists()
+    status, _, err = run("embed", *TEXTS, "--dtype", "int8")
+    assert status == 2 and "give -o FILE.parquet" in err
+    (tmp_path / "hole.csv").write_text('text\na\n""\nb\n')
+    status, _, err = run("embed", "-i", "hole.csv", "--dtype", "binary", "-o", "y.npy")
+    assert status == 1 and "hole.csv:3" in err and ".parquet" in err
+    assert not (tmp_path / "y.npy").exists()
 
 
 def test_a_parquet_file_has_large_groups(

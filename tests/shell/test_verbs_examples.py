@@ -97,6 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "RTE/train.tsv").write_text(
         "index\tsentence1\tsentence2\tlabel\n0\tA dog ran.\tIt sat.\tnot_entailment\n"
     )
+    roberta_hub.index(here / "reviews.csv", here / "reviews.lance", text="text")
     learn_vocabulary([str(here / "corpus")], here / "my-vocabulary", 300)
     shutil.copy(SAMPLE, here / "model.pt")
     (here / "model.tar.gz").write_bytes(pack(*MEMBERS))

@@ -28,6 +28,7 @@ from roberta_hub.show.grid import Grid, Panel
 from roberta_hub.show.marked_text import Mark, MarkedText
 from roberta_hub.show.markup import ATTRIBUTES, TAGS, harmless
 from roberta_hub.show.shaded_table import Cell, ShadedTable
+from roberta_hub.show.sheet import Sheet
 from roberta_hub.show.strip import Chip, Strip
 from roberta_hub.terminal import width_of
 
@@ -173,6 +174,26 @@ def test_a_wide_table_fits_a_terminal() -> None:
 def test_marks_that_overlap_lose_no_text() -> None:
     words = MarkedText("abcdef", [Mark(0, 3), Mark(2, 4), Mark(1, 2), Mark(4, 4), Mark(5, 99)])
     assert text_of(parsed(words.html().markup)) == "abcdef"
+
+
+class SheetOfNumbers(Sheet):
+    """Keeps where each text that is aligned to the right begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begins: dict[str, float] = {}
+
+    def text(self, x: float, text: str, *args: Any, align: str = "left", **more: Any) -> None:
+        if align == "right":
+            self.begins[text] = x - self.width_of(text)
+        super().text(x, text, *args, align=align, **more)
+
+
+def test_the_widest_number_begins_at_the_edge_of_the_sheet() -> None:
+    sheet = SheetOfNumbers()
+    Bars([Bar("a", "9", 0.5), Bar("b", "1,000.25", 1.0)]).draw(sheet)
+    assert sheet.begins["1,000.25"] == pytest.approx(sheet.left)
+    assert sheet.begins["9"] > sheet.left
 
 
 def test_a_level_that_is_no_number_draws_nothing_odd() -> None:

@@ -345,7 +345,7 @@ def test_what_is_no_weight(cell: Any, words: str) -> None:
 
 def test_columns_of_weights_that_cannot_be() -> None:
     rows = table(label=["a", "b"], trust=[0])
-    with pytest.raises(InputError, match="trust is 0 in every row; nothing to learn"):
+    with pytest.raises(InputError, match="trust is zero in every row; nothing to learn"):
         read_examples(rows, weight="trust")
     with pytest.raises(UnknownNameError, match="no column 'thrust'; did you mean trust"):
         read_examples(rows, weight="thrust")

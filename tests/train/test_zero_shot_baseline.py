@@ -166,3 +166,18 @@ def test_a_regression_without_a_mistake_is_taken_at_once() -> None:
     assert whole.why_not == "not tried, as the regression makes no mistake"
     asked = fit(rows, epochs=1, progress=False).fitted.choice
     assert [way.score is None for way in asked.ways[:2]] == [False, False]
+
+
+def test_labels_that_negate_each_other_start_fit_no_better_than_codes() -> None:
+    """The words of "irony" and "non_irony" differ by what no text says."""
+    texts = ["What a joy, Monday again.", "Great, it rains on my day off.", "The bus is late."]
+    texts += ["We meet at noon.", "Love to wait in line for hours.", "She baked bread."]
+    found = []
+    for ironic, plain in (("irony", "non_irony"), ("1", "2"), ("irony", "report")):
+        labels = [ironic, ironic, plain, plain, ironic, plain]
+        rows = [{"text": text, "label": own} for text, own in zip(texts, labels, strict=True)]
+        mine = fit(rows, minutes=1e-6, progress=False)
+        found.append(mine.predict_proba("So happy to be stuck here.")[0].tolist())
+    negated, codes, named = found
+    assert negated == pytest.approx(codes, abs=1e-5)
+    assert named != pytest.approx(codes, abs=1e-3)

@@ -79,7 +79,7 @@ Row = dict[str, Any]
 
 
 def documents(name: str) -> Iterator[tuple[int, list[str]]]:
-    """Read the lines of each document that may be learnt, with its number."""
+    """Read the lines of each document that may be trained on, with its number."""
     path, left_out = DATA / "pretrain" / f"{name}.txt.xz", held_out(name)
     with lzma.open(path, "rt", encoding="utf-8") as file:
         yield from learnable(name, file, left_out)
@@ -257,7 +257,7 @@ def names(share: float, model: Path) -> list[Row]:
         open_text = lzma.open if path.suffix == ".xz" else open
         with open_text(path, "rt", encoding="utf-8") as file:
             for words, tags in blocks(file):
-                # The corpus calls every "@name" a person: nothing is learnt of those words.
+                # The corpus calls every "@name" a person: those words have no label.
                 own = ["" if w.startswith("@") else t for w, t in zip(words, tags, strict=True)]
                 rows.append({"words": words, "tags": own, "kind": "tweet", "valid": False})
     return rows + silver(int(SILVER * share) + 200, model)

@@ -13,7 +13,7 @@
 another one, made by tools/train_tiny.py. What a first run gave is in
 benchmarks/results/next_tiny.md.
 
-Each step goes on where it was stopped. `--share 0.02` proves the whole way on a CPU. One run learns
+Each step resumes where it was stopped. `--share 0.02` proves the whole way on a CPU. One run learns
 everything at once, from all-MiniLM-L6-v2 with RoBERTa's vocabulary: each update reads one packed
 batch of masked text, single texts with teachers' vectors, pairs, moods and names. The data is that
 of `../shared/data` (or $ROBERTA_HUB_SHARED/data); next_tables.py says what is never read.
@@ -642,7 +642,7 @@ def store_names(
         if not gold and sum(x != y for x, y in zip(best, row["tags"], strict=True)) > 0.1 * len(
             best
         ):
-            continue  # the head that learnt gold, and spaCy, see different names
+            continue  # the head that learned gold, and spaCy, see different names
         for lower in (False, True) if gold else (False,):
             own = [tokenizer.bos]
             target = [torch.full((len(tables.TAGS),), -1.0)]
@@ -875,7 +875,7 @@ def begun(given: argparse.Namespace) -> Any:
 
 
 def learn(given: argparse.Namespace) -> None:
-    """Make the one run; what it wrote is where it goes on."""
+    """Make the one run; it resumes from what it wrote."""
     from next_teachers import device
 
     where, work = device(), given.work
@@ -1021,7 +1021,7 @@ def ship(given: argparse.Namespace) -> None:
 
 
 def held_out(given: argparse.Namespace) -> dict[str, list[tuple[Any, int]]]:
-    """Read rows that nothing learnt, with their labels: of each head that is calibrated."""
+    """Read rows that nothing was trained on, with their labels: of each head that is calibrated."""
     pairs = [r for r in tables.read("pairs", given.inputs) if r["valid"]]
     moods = [r for r in tables.read("moods", given.inputs) if r["valid"] and r["label"] is not None]
     return {

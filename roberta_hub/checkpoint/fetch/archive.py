@@ -3,8 +3,8 @@
     archive on disk ─► our cache? ─► unpack ─► manifest ─► rename
 
 Never `extractall`: its filters have been bypassed (CVE-2025-4517). No path is built from a name in
-the archive; one member that is unsafe or only odd refuses the whole, since no model is packed that
-way.
+the archive; one member that is unsafe or only unusual refuses the whole, since no model is packed
+that way.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class _Partial:
         return asked
 
     def begin(self, response: requests.Response) -> None:
-        """Go on where the file ends if that is what the server sends; begin again if it is not."""
+        """Resume where the file ends if that is what the server sends; begin again if it is not."""
         if response.status_code == 206 and self._fits(response):
             return
         self.restart()

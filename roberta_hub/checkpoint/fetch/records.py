@@ -40,7 +40,7 @@ _MAIN = "/resolve/main/"
 class Remote:
     """A file to download, and what its publisher says of it.
 
-    Fields are None where nothing is said, never a guess.
+    Fields are None where they are unknown, never a guess.
     """
 
     url: str

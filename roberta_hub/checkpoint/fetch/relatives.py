@@ -412,7 +412,7 @@ ROWS: tuple[Row, ...] = (
         "summary": _about(
             "DistilBERT base uncased", "67 M", _DISTILBERT, "English", "about 0.3 GB"
         ),
-        "details": ("Six layers that learnt from bert.base.uncased; it tells no segments apart.",),
+        "details": ("Six layers, distilled from bert.base.uncased; it tells no segments apart.",),
         "example": (
             '>>> roberta.encode("Hello world!")',
             "tensor([ 101, 7592, 2088,  999,  102])",

@@ -47,7 +47,7 @@ ATTEMPTS = 3
 _LATER = (408, 429, 500, 502, 503, 504)
 """Statuses of answers that may be others a moment later."""
 _LFS = b"version https://git-lfs.github.com/spec/v1"
-"""How a pointer of Git LFS begins, which stands for a file and is none."""
+"""How a pointer of Git LFS begins, a short text in place of a file."""
 _CHUNK = 1 << 20
 _SHOWN_BYTES = 1 << 20
 """Bytes from which on a download has a bar: settings come before one could be read."""

@@ -7,7 +7,7 @@ from roberta_hub.checkpoint.names.roberta import ROBERTA, SPANS, TOKENS
 from roberta_hub.checkpoint.names.table import HEAD, HeadNames, NameTable
 
 NEXT_SENTENCE = "nsp"
-"""What the head is called here that BERT learnt with: does one sentence follow the other?"""
+"""Our name of the head of BERT's pre-training: does one sentence follow the other?"""
 _POOLED = {"dense": "bert.pooler.dense", "out_proj": "classifier"}
 _FOLLOWS = {"dense": "bert.pooler.dense", "out_proj": "cls.seq_relationship"}
 _FOLLOWING = ("is_next", "not_next")

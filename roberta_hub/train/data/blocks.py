@@ -228,10 +228,10 @@ def _stream_name(folder: Path, eos: int) -> str:
 def _load_index(path: Path, stream: Tensor, longest: int, bos: int) -> Blocks | None:
     """Map the index in a file; None where there is none that fits the stream."""
     try:
-        count, odd = divmod(path.stat().st_size - 16, 16)
+        count, rest = divmod(path.stat().st_size - 16, 16)
     except OSError:
         return None
-    if odd or count < 1:
+    if rest or count < 1:
         return None
     found = torch.from_file(str(path), shared=False, size=2 * count + 2, dtype=torch.long)
     starts, ends = found[2 : count + 2], found[count + 2 :]

@@ -38,7 +38,7 @@ _LOOK = 2000
 _MOST = 0.9
 """Share of a column's cells that show what it holds."""
 _MARK = re.compile(r"O|[BIESLU]-.+")
-"""What a tag of words in spans looks like; some files write it in small letters."""
+"""What a tag of words in spans looks like; some files write it in lower case."""
 _SMALL_MARK = re.compile(_MARK.pattern, re.IGNORECASE)
 _BRACKET = re.compile(r"(?:\(([^()*]+))?\*(\))?|\(([^()*]+)\)")
 """A tag of OntoNotes: "(ORG*" begins, "*" continues it, "*)" ends, "(ORG)" is all of a span."""
@@ -55,7 +55,7 @@ _CHUNKS = {
     *("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"),
     *("NC", "VC", "PC", "AC"),
 }
-"""Labels of chunks, which stand beside the tags of entities."""
+"""Labels of chunks, in a column next to the tags of entities."""
 _ONTONOTES = (3, 10)
 """Columns of the word and of its entity in CoNLL 2012, behind document, part and number."""
 _UNSPACED = re.compile(UNSPACED)
@@ -342,7 +342,7 @@ def text_of(words: Sequence[str], *, spaced: bool = True) -> tuple[str, list[tup
 
 
 def _bare(character: str) -> bool:
-    """Tell whether a character has no blank beside it: of such a script, or its punctuation."""
+    """Tell whether a character has no blank next to it: of such a script, or its punctuation."""
     wide = unicodedata.category(character)[0] == "P" and unicodedata.east_asian_width(character)
     return wide in ("W", "F") or _UNSPACED.match(character) is not None
 
@@ -462,7 +462,7 @@ class _Seen:
         return [3]
 
     def tag_columns(self) -> list[int]:
-        """List the columns of tags that mark spans; chunks beside entities are none."""
+        """List the columns of tags that mark spans; chunks next to entities are none."""
         values, last = self.values, self.width - 1
         found = [i for i in range(self.width) if self._all(i, _MARK) or _is_small({*values[i]})]
         found = [i for i in found if i == last or {*values[i]} & {"O", "o"}]

@@ -47,11 +47,11 @@ def missing_note(counts: Mapping[str, int]) -> list[str]:
         ["2 rows with a label that looks missing ('N/A') are learnt as that class; empty the cell \
 where there is none"]
     """
-    odd = [label for label in counts if looks_missing(label)]
-    if not odd:
+    missing = [label for label in counts if looks_missing(label)]
+    if not missing:
         return []
-    rows = sum(counts[label] for label in odd)
-    listed = ", ".join(map(repr, odd))
+    rows = sum(counts[label] for label in missing)
+    listed = ", ".join(map(repr, missing))
     return [
         f"{row_count(rows)} with a label that looks missing ({listed}) "
         f"{'is' if rows == 1 else 'are'} learnt as that class; empty the cell where there is none"
@@ -59,7 +59,7 @@ where there is none"]
 
 
 RARE_SHARE = 0.1
-"""A label with at most so large a share of another's rows is rare beside it."""
+"""A label with at most so large a share of another's rows is rare compared with it."""
 SHORTEST_MISTYPED = 4
 """Characters of the shortest labels that are looked at for a typing error."""
 

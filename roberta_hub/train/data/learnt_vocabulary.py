@@ -45,7 +45,7 @@ MAX_LENGTH = 512
 
 @dataclass(frozen=True)
 class LearntVocabulary:
-    """What was learnt, and from how much."""
+    """A trained vocabulary, and how much text it was trained on."""
 
     tokenizer: Tokenizer
     lines: int

@@ -1,4 +1,4 @@
-"""Reads what sentence vectors are learnt from: pairs, triples, scored pairs, single sentences."""
+"""Reads what sentence vectors are trained on: pairs, triples, scored pairs, single sentences."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def _examples(
     for row in table:
         own = {role for role in PAIR_ROLES if role in asked or named[role] in row.values}
         first = first or own
-        if odd := (own - first) & {"sentence2", "score"}:
-            raise row.error(f"column {named[odd.pop()]!r} is not in the rows before")
+        if added := (own - first) & {"sentence2", "score"}:
+            raise row.error(f"column {named[added.pop()]!r} is not in the rows before")
         for role in ("sentence3", "score"):
             if role in own and "sentence2" not in first:
                 raise row.error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roberta_hub.measures.counts import count_text, f1
+from roberta_hub.settings import REJECTED
 from roberta_hub.show.bars import Bar, Bars
 from roberta_hub.show.colours import BLUE, ORANGE
 from roberta_hub.show.display import Part
@@ -32,26 +33,32 @@ def confusion_display(task: str, confusion: Mapping[tuple[str, str], float]) -> 
         return []
     if task in ("multi_label", "tagging"):
         return _of_labels(confusion)
-    names = sorted({name for pair in confusion for name in pair})
+    names = sorted({name for pair in confusion for name in pair} - {REJECTED})
     if len(names) <= CLASSES_IN_TABLE:
         return [_square(names, confusion)]
     wrong = [(pair, n) for pair, n in confusion.items() if pair[0] != pair[1]]
     most = sorted(wrong, key=lambda item: -item[1])[:10]
-    rows = [Bar(f"{a} taken for {b}", count_text(n)) for (a, b), n in most]
+    rows = [Bar(_taken(*pair), count_text(n)) for pair, n in most]
     return [Note("most often confused:"), Bars(rows)] if rows else []
 
 
 def _square(names: list[str], confusion: Mapping[tuple[str, str], float]) -> ShadedTable:
-    """Make a row for each right class and a column for each answer."""
+    """Make a row for each right class and a column for each answer, refusals last."""
+    refused = any(answered == REJECTED for _, answered in confusion)
+    answers = [*names, REJECTED] if refused else names
     rows = []
     for right in names:
-        total = sum(confusion.get((right, name), 0) for name in names) or 1
-        rows.append((right, [_count(confusion, right, name, total) for name in names]))
-    return ShadedTable(names, rows, left="right", above="answered")
+        total = sum(confusion.get((right, name), 0) for name in answers) or 1
+        rows.append((right, [_count(confusion, right, name, total) for name in answers]))
+    return ShadedTable(answers, rows, left="right", above="answered")
+
+
+def _taken(right: str, answered: str) -> str:
+    return f"{right} {REJECTED}" if answered == REJECTED else f"{right} taken for {answered}"
 
 
 def _count(
-    confusion: Mapping[tuple[str, str], float], right: str, answered: str, total: int
+    confusion: Mapping[tuple[str, str], float], right: str, answered: str, total: float
 ) -> Cell:
     count = confusion.get((right, answered), 0)
     return Cell(count_text(count), count / total, BLUE if right == answered else ORANGE)

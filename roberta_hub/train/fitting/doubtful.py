@@ -1,4 +1,4 @@
-"""Finds rows whose label is likely wrong, by what a model answers that has not learnt them.
+"""Finds rows whose label is likely wrong, by the answers of a model not trained on them.
 
 benchmarks/results/doubtful.md has what this finds of wrong labels that were put in by hand.
 """
@@ -92,10 +92,10 @@ def likely_wrong(
 ) -> list[Doubtful]:
     """Find the rows whose label is likely wrong, the most doubtful first.
 
-    The model must not have learnt the rows that it answers, as in cross-validation. A label is
+    The model must not be trained on the rows that it answers, as in cross-validation. A label is
     doubted where the model answers another, and is as sure of that as it is on average in the rows
     that have it (the idea of confident learning, Northcutt et al. 2021). A class of one row is not
-    judged: who has not learnt that row does not know it.
+    judged: a model that is not trained on that row does not know the class.
 
     Args:
         rows: with their labels.

@@ -22,6 +22,7 @@ from roberta_hub.hub import load_model
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.keywords import check_assigned, checked, names_others
+from roberta_hub.rows.labels import label_of
 from roberta_hub.settings import HeadPooling
 from roberta_hub.terminal import clean
 from roberta_hub.text.texts import Texts, as_texts
@@ -30,7 +31,13 @@ from roberta_hub.train.fitting.examples import read_examples
 from roberta_hub.train.fitting.fit import ReadyClassifier, prepare_classifier
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
-from roberta_hub.train.fitting.target import check_learnable, read_target, read_weights
+from roberta_hub.train.fitting.target import (
+    check_learnable,
+    read_target,
+    read_weights,
+    refused_label,
+    with_refused,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +67,7 @@ class RobertaClassifier:
 
     _estimator_type = "classifier"  # scikit-learn before 1.6 asks for it
     _warned = False
+    _refused: Any = None  # also of an older pickle
 
     @checked
     def __init__(
@@ -75,6 +83,8 @@ class RobertaClassifier:
         balance: bool = False,
         pooling: HeadPooling | None = None,
         trials: int | None = None,
+        reject: float | None = None,
+        reject_label: Any = None,
         seed: int = 1,
         truncate: bool = True,
         progress: bool | None = None,
@@ -94,6 +104,11 @@ class RobertaClassifier:
             balance: count rare classes as much as frequent ones.
             pooling: what the head reads, "cls" or "mean"; None: what the model was trained with.
             trials: rates and numbers of epochs to try by cross-validation.
+            reject: share of texts with known classes that may be refused, such as 0.05; see
+                `roberta_hub.fit`. None: every text gets a class.
+            reject_label: what `predict` gives for a refused text: a value of the type of the
+                classes that is none of them. None: "rejected" where classes are str; others must
+                name one.
             seed: the same rows, model, options and seed give the same classifier.
             truncate: cut texts that are too long, to learn and to answer, and warn once how many;
                 False: such a text is an error that names it.
@@ -109,6 +124,8 @@ class RobertaClassifier:
         self.balance = balance
         self.pooling = pooling
         self.trials = trials
+        self.reject = reject
+        self.reject_label = reject_label
         self.seed = seed
         self.truncate = truncate
         self.progress = progress
@@ -152,8 +169,9 @@ class RobertaClassifier:
         check_learnable(target)
         weights = read_weights(sample_weight, len(texts))
         table: dict[str, Any] = {**columns, "label": target.labels}
+        refused = refused_label(self.reject, self.reject_label, target)
         options = self.get_params()
-        del options["truncate"], options["progress"]
+        del options["truncate"], options["progress"], options["reject_label"]
         examples = read_examples(
             table if weights is None else {**table, "weight": weights},
             text=list(columns),
@@ -173,6 +191,7 @@ class RobertaClassifier:
         self.model_ = ready.train(self.progress)
         self.classes_ = target.classes
         self._names, self._several, self._warned = target.names, target.several, False
+        self._refused = refused
         return self
 
     @property
@@ -184,6 +203,8 @@ class RobertaClassifier:
     @checked
     def predict(self, X: Texts) -> NDArray[Any]:  # noqa: N803
         """Give each text its most probable class, or a row of 0 and 1 for each label.
+
+        With `reject`, a text that no class fits gets `reject_label`.
 
         Args:
             X: texts, or pairs as tuples of two. `truncate` says what becomes of those that are too
@@ -199,8 +220,9 @@ class RobertaClassifier:
             rows = [[name in (answer.labels or ()) for name in self._names] for answer in answers]
             return np.array(rows, dtype=int).reshape(len(rows), len(self._names))
         places = {name: i for i, name in enumerate(self._names)}
-        found: NDArray[Any] = self.classes_[np.array([places[a.label] for a in answers], dtype=int)]
-        return found
+        found: NDArray[Any] = self.classes_[np.array([places[a.best] for a in answers], dtype=int)]
+        refused = np.array([bool(a.rejected) for a in answers], dtype=bool)
+        return with_refused(found, refused, self._refused) if refused.any() else found
 
     @checked
     def predict_proba(self, X: Texts) -> NDArray[np.float64]:  # noqa: N803
@@ -239,6 +261,8 @@ class RobertaClassifier:
     def score(self, X: Texts, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Compute the accuracy: the share of texts that get their label, or all their labels.
 
+        With `reject`, a refused text is right if its label is `reject_label`.
+
         Args:
             X: texts, or pairs as tuples of two.
             y: the right labels, as `fit` takes them.
@@ -246,8 +270,11 @@ class RobertaClassifier:
         """
         answers = self._answers(X)
         wanted = read_target(y, len(answers)).labels
+        none = None if self._refused is None else label_of(self._refused, "reject_label")
         right: list[bool] = [
-            set(answer.labels or ()) == set(label) if self._several else answer.label == label
+            set(answer.labels or ()) == set(label)
+            if self._several
+            else (none if answer.rejected else answer.label) == label
             for answer, label in zip(answers, wanted, strict=True)
         ]
         weights = read_weights(sample_weight, len(right)) or [1] * len(right)

@@ -52,7 +52,7 @@ def compute_scores(
     balanced: bool = False,
     optimism: float = 0.0,
 ) -> Scores:
-    """Measure answers, beside the constant answer that reaches most on the same rows.
+    """Measure answers, and the constant answer that reaches most on the same rows.
 
     Example:
         >>> rows = [LabelledText("fine", ("good",), "1"), LabelledText("dull", ("bad",), "2")]
@@ -84,7 +84,7 @@ def _classification(
     ]
     amounts, weights = [amount for _, _, amount in parts], [row.weight for row in rows]
     effective = effective_rows(weights)
-    confusion = _summed(((label, answer.label), amount) for label, answer, amount in parts)
+    confusion = _summed(((label, answer.best), amount) for label, answer, amount in parts)
     sizes = _summed((label, amount) for label, _, amount in parts)
     common = _best_constant(sizes, learnt)
     numbers = _class_numbers(parts)
@@ -92,7 +92,7 @@ def _classification(
     numbers["accuracy"] -= optimism
     difference = _over_constant(common, confusion, effective)
     shares = [
-        row.amounts.get(answer.label, 0) / row.weight
+        row.amounts.get(answer.best, 0) / row.weight
         for row, answer in zip(rows, answers, strict=True)
     ]
     bins = reliability_bins([answer.score for answer in answers], shares, weights)
@@ -134,9 +134,9 @@ def _classification(
 def _mistakes(rows: Sequence[LabelledText], answers: Sequence[Prediction]) -> list[Mistake]:
     """List the answers that are not the class of their row, or have less than the largest share."""
     return [
-        Mistake(row.text, row.where, row.labels[0], answer.label, answer.score)
+        Mistake(row.text, row.where, row.labels[0], answer.best, answer.score)
         for row, answer in zip(rows, answers, strict=True)
-        if row.amounts.get(answer.label, 0) < row.amounts[row.labels[0]]
+        if row.amounts.get(answer.best, 0) < row.amounts[row.labels[0]]
     ]
 
 
@@ -169,7 +169,7 @@ def _counted(rows: Sequence[LabelledText]) -> tuple[str, ...]:
 
 def _class_numbers(parts: Sequence[tuple[str, Prediction, float]]) -> dict[str, float]:
     """Compute what every report tells of classes, by its title."""
-    wanted, answered = [label for label, _, _ in parts], [answer.label for _, answer, _ in parts]
+    wanted, answered = [label for label, _, _ in parts], [answer.best for _, answer, _ in parts]
     place = {name: i for i, name in enumerate({*wanted, *answered})}
     given, right = (torch.tensor([place[name] for name in own]) for own in (answered, wanted))
     weights = torch.tensor([amount for _, _, amount in parts], dtype=torch.float64)

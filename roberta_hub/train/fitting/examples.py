@@ -478,7 +478,7 @@ def _with_weights(
         else:
             left.add(NO_WEIGHT, labelled[0].where)
     if rows and not found:
-        raise InputError(f"{table}: {weight} is 0 in every row; nothing to learn")
+        raise InputError(f"{table}: {weight} is zero in every row; nothing to learn")
     notes += left.sentences(short=True)
     return found
 

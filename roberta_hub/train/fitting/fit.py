@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_A
 from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
+from roberta_hub.train.fitting.rejection import scores_of_answered
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
     judged_kind,
@@ -59,6 +61,7 @@ def fit(
     balance: bool = False,
     pooling: HeadPooling | None = None,
     trials: int | None = None,
+    reject: float | None = None,
     seed: int = 1,
     separator: str | None = None,
     header: bool = True,
@@ -106,6 +109,13 @@ def fit(
         pooling: what the head reads, "cls" or "mean". None: what the model was trained with.
         trials: number of other combinations of learning rate and epochs to try by
             cross-validation, within the limit of the work. None: 0.
+        reject: share of texts with known classes that the model may refuse to answer, such as 0.05.
+            It then refuses texts that no class fits: they have no label, and are marked as
+            `rejected`. Split conformal prediction (Papadopoulos et al. 2002) chooses the threshold
+            on rows outside the training, so that at most this share is refused on average, if new
+            texts come as these rows did. That is exact where the rows were held out (over 2,000
+            rows); of out-of-fold answers it is the observed share, and twice the share is proved
+            (Barber et al. 2021). None: every text gets a label.
         seed: random seed. The same table, model, options and seed give the same model.
         separator: text between the labels in a cell, such as ",". None: a cell is one label.
         header: whether the first row of a CSV or TSV names the columns; False: their names are 1,
@@ -141,6 +151,7 @@ def fit(
         balance=balance,
         pooling=pooling,
         trials=trials,
+        reject=reject,
         seed=seed,
     )
     directory = None if output is None else check_output(output)
@@ -191,7 +202,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class ReadyClassifier:
-    """A model and examples that are ready to be learnt."""
+    """A model and the examples that it will be trained on."""
 
     examples: Examples
     roberta: RobertaHubInterface
@@ -206,7 +217,7 @@ class ReadyClassifier:
     limit: int = 0
     """Tokens to which they are cut."""
     unsure: bool = False
-    """Whether the model may have learnt these rows, and does not say so."""
+    """Whether the model may have been trained on these rows, and does not say so."""
 
     def summary(self) -> str:
         """Write which model learns, and how its way is found, under what is cut."""
@@ -245,15 +256,15 @@ class ReadyClassifier:
         places, how = judged_kind(texts, self.roberta.learnt, learnt.how, unsure=self.unsure)
         rows = [learnt.rows[i] for i in places]
         answers = [learnt.answers[i] for i in places]
-        scores = compute_scores(
+        measure = partial(
+            compute_scores,
             self.examples.task,
-            rows,
-            answers,
-            learnt.counts,
-            how,
+            learnt=learnt.counts,
+            how=how,
             balanced=self.options.balance,
             optimism=learnt.optimism,
         )
+        scores = scores_of_answered(rows, answers, measure)
         scores = dataclasses.replace(scores, conclusions=(*scores.conclusions, *learnt.notes))
         return Fitted(
             source=self.examples.source,
@@ -262,6 +273,7 @@ class ReadyClassifier:
             choice=learnt.choice,
             temperature=learnt.temperature,
             thresholds=self._thresholds(),
+            reject_below=self.roberta.reject_below.get(self.roberta.default_head or ""),
             seconds=time.monotonic() - began,
             notes=(*self.examples.notes, *self.notes, *learnt.notes),
             doubtful=learnt.doubtful,

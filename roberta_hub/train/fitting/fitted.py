@@ -18,8 +18,9 @@ from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_section
 from roberta_hub.train.fitting.evaluation import labels_of
 from roberta_hub.train.fitting.scores import Mistake, Scores
 
-Label = str | float | tuple[str, ...] | tuple[tuple[int, int, str], ...]
-"""A class, a number, the labels of a text that may have several, or spans: start, end, label."""
+Label = str | float | None | tuple[str, ...] | tuple[tuple[int, int, str], ...]
+"""A class, a number, the labels of a text that may have several, or spans: start, end, label. None:
+the answer is refused."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Fitted(Reported):
     stayed as they were."""
     thresholds: dict[str, float] | None = None
     """From which probability on a text has a label, where it may have several."""
+    reject_below: float | None = None
+    """The certainty below which an answer is refused; None: none is."""
     doubtful: tuple[Doubtful, ...] = ()
     """Rows whose label is likely wrong, the most doubtful first, by out-of-fold predictions."""
 

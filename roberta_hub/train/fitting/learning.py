@@ -71,10 +71,20 @@ from roberta_hub.train.fitting.pair_cosines import (
 )
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, learns_embeddings
 from roberta_hub.train.fitting.regression import solve
+from roberta_hub.train.fitting.rejection import (
+    Rejection,
+    check_rows,
+    fit_rejection,
+    held_out_rejection,
+)
 from roberta_hub.train.fitting.scores import EvaluationKind
 from roberta_hub.train.fitting.split import folds, group_duplicates
 from roberta_hub.train.fitting.trials import list_trials, trial_name
-from roberta_hub.train.fitting.zero_shot_baseline import labels_are_words, zero_shot_probabilities
+from roberta_hub.train.fitting.zero_shot_baseline import (
+    labels_are_words,
+    one_label_negates_another,
+    zero_shot_probabilities,
+)
 from roberta_hub.train.reports import fitting
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.finetuning import Encoded
@@ -137,8 +147,21 @@ def learn(
             "balance is for classes of which a text has one; labels that occur together "
             "have thresholds, and numbers have no classes"
         )
+    if options.reject is not None:
+        if examples.task != "classification":
+            raise InputError(
+                "reject is for classes of which a text has one; a text may have none of several "
+                "labels anyway, and a number is no class"
+            )
+        check_rows(len(rows_outside(examples)), options.reject)
     table = _Table(roberta, examples, config, options, run)
     return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.train_once()
+
+
+def rows_outside(examples: Examples) -> list[LabelledText]:
+    """Return the rows whose answers, by weights that have not learnt them, find a threshold."""
+    small = examples.to_learn <= SMALL_TABLE_ROWS
+    return examples.train if small else examples.valid
 
 
 class _Table:
@@ -231,7 +254,7 @@ class _Table:
         head = self.learner.head
         if self.kind == "regression" or len(self.names) < 2 or pooling_of(head) != "mean":
             return None
-        if not labels_are_words(self.names):
+        if not labels_are_words(self.names) or one_label_negates_another(self.names):
             return None
         plain = [name.replace("_", " ") for name in self.names]
         ids = self.roberta.tokenizer.encode_batch(plain)
@@ -399,9 +422,10 @@ class _Table:
             best.way.learn(self.train)
             logits = self.learner.logits(self._judged(), range(len(self.examples.valid)))
             answers = self._predictions(logits / divisor, least, kept)
+            answers = self._refused(best, answers)
             rows, how = self.examples.valid, "held out"
         else:
-            answers = self._unseen(best)
+            answers = self._refused(best)
             rows = [self.examples.train[i] for i in best.rows]
         doubted = self._doubtful([best, *found], answers if self.examples.valid else [])
         if self._holds_out or not self.examples.valid:
@@ -419,6 +443,25 @@ class _Table:
         counts = Counter(name for row in self.examples.train for name in row.labels)
         temperature = None if kept or self.kind == "regression" else divisor
         return Learnt(choice, how, rows, answers, gain, temperature, counts, notes, doubted)
+
+    def _refused(
+        self, best: MethodAnswers, held_out: list[Prediction] | None = None
+    ) -> list[Prediction]:
+        """Find when the head refuses, and refuse so the judged answers."""
+        unseen, share, ids = self._unseen(best), self.options.reject, self.learner.encoded.ids
+        rejection = None
+        if share is not None:
+            learnt = self.every if self._holds_out else self.train
+            rejection, unseen = fit_rejection(unseen, ids, best.folds, self.train, share, learnt)
+        self._note_rejection(rejection)
+        if held_out is None or rejection is None:
+            return unseen if held_out is None else held_out
+        return rejection.marks(held_out, self._judged().ids)
+
+    def _note_rejection(self, found: Rejection | None) -> None:
+        below, pieces = (None, None) if found is None else (found.below, found.pieces)
+        head = self.config.task.head
+        self.roberta._heads.note(head, reject_below=below, known_pieces=pieces)
 
     def _doubtful(
         self, found: list[MethodAnswers], held_out: list[Prediction]
@@ -523,6 +566,12 @@ class _Table:
         if self.kind == "multi_label":
             least = choose_thresholds((logits / divisor).sigmoid(), judged.targets, weights)
         answers = self._by_parts(even, judged.targets, weights, halves)
+        rejection = None
+        if self.options.reject is not None:
+            learnt = [learner.encoded.ids[i] for i in self.train]
+            share = self.options.reject
+            rejection, answers = held_out_rejection(answers, judged.ids, learnt, share)
+        self._note_rejection(rejection)
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)
         choice = Choice(

@@ -1,4 +1,4 @@
-"""Holds what a caller may say about how a table is learnt."""
+"""Holds the options of training on a table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LearningOptions:
     batch_size: int | None = None
     """Rows of an update."""
     max_length: int | None = None
-    """Tokens that are learnt of a text; the rest is cut."""
+    """Most tokens of a text in training; the rest is cut."""
     minutes: float | None = None
     """Work of two cores that choosing and learning may take, counted and not measured."""
     balance: bool = False
@@ -50,6 +50,8 @@ class LearningOptions:
     """What the head reads; None: what the model was trained with."""
     trials: int | None = None
     """Rates and numbers of epochs to try by cross-validation."""
+    reject: float | None = None
+    """Share of texts with known classes that may be refused; None: none is."""
     seed: int = 1
     """Seed of new weights, the order of rows, dropout and what is held out."""
 
@@ -60,6 +62,7 @@ class LearningOptions:
         self._keep("seed", whole_number("seed", self.seed, 0, MAX_SEED))
         self._keep("learning_rate", _number("learning_rate", self.learning_rate, 1.0))
         self._keep("minutes", _number("minutes", self.minutes, math.inf))
+        self._keep("reject", _number("reject", self.reject, 1.0))
         self._keep("balance", switch("balance", self.balance))
         if self.trials is not None and None not in (self.epochs, self.learning_rate):
             raise InputError("trials vary epochs and learning_rate; leave one of both to them")

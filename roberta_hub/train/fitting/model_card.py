@@ -28,7 +28,7 @@ from roberta_hub.train.settings import Config
 DOUBTFUL_LISTED = 50
 """Likely wrong labels that a card lists."""
 MAY_BE_KNOWN = "The model may have learnt these rows before; its scores may then be too good"
-"""What a card says of judged rows that were not kept from being learnt."""
+"""What a card says of judged rows that may have been in the training."""
 
 
 def model_card(
@@ -77,7 +77,7 @@ def _seen(examples: Examples, fitted: Fitted) -> str:
         return MAY_BE_KNOWN
     said = "The rows were scored by weights that had not seen them"
     if fitted.choice is not None and fitted.choice.taken == METHOD_AS_IS:
-        return f"{said}. Nothing was learnt of this table"
+        return f"{said}. Nothing was trained on this table"
     if len(examples.learnt) == len(examples.train) and examples.valid:
         return f"{said}, and this model has not seen them either"
     return f"{said}. This model has then been trained on all rows"
@@ -118,6 +118,13 @@ def probability_meaning(fitted: Fitted, options: LearningOptions) -> list[str]:
         found.append(
             "Rare classes count as much as frequent ones (`balance=True`): its probabilities are "
             "those of a balanced world,\nin which all classes are as frequent."
+        )
+    if fitted.reject_below is not None:
+        found.append(
+            f"It refuses answers whose certainty is below {fitted.reject_below:.3g}: `label` is "
+            "then None, and `rejected` True. These are at most\n"
+            f"{100 * (options.reject or 0):g} % of the texts with known classes, on average, if "
+            "new texts come as the rows did. Formats of other programs\ndo not refuse."
         )
     if fitted.thresholds is not None:
         least = ", ".join(f"{inline(name)} {p:.3g}" for name, p in fitted.thresholds.items())

@@ -83,8 +83,8 @@ def holds_model(directory: Path) -> bool:
 def check_same_table(directory: Path, texts: Sequence[Text]) -> None:
     """Refuse to replace the model of another table, where nobody has named the folder.
 
-    A table is the same where it has half of the texts that the model there has learnt, or where the
-    model has learnt half of its texts: rows come and go.
+    A table is the same where it has half of the texts that the model there was trained on, or where
+    the model was trained on half of its texts: rows come and go.
     """
     if not holds_model(directory):
         return

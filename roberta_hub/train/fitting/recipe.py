@@ -18,7 +18,7 @@ from roberta_hub.train.settings import (
 )
 
 SMALL_TABLE_ROWS = 2000
-"""Tables with at most so many rows are small: how they are learnt is chosen."""
+"""Tables with at most so many rows are small: `fit` chooses the method of training."""
 MIN_ROWS_SEEN = 1200
 """So many rows are seen in all where the table has fewer."""
 MIN_TOKENS_SEEN = 40_000
@@ -28,7 +28,7 @@ MULTI_LABEL_EPOCHS = 2
 MULTI_LABEL_RATE = 3
 """Times as high is the rate of several labels."""
 SMALL_TABLE_RATE = 0.5
-"""Share of the rate by which a small table is learnt: its head begins as a regression."""
+"""Share of the rate for training on a small table: its head begins as a regression."""
 
 
 def choose_recipe(
@@ -109,7 +109,7 @@ def epochs_for(rows: int, tokens: int) -> int:
 
 
 def length_for(rows: int) -> int:
-    """Choose how many tokens of a text are learnt: fewer of few rows, so that it is soon done.
+    """Choose the most tokens of a text in training: fewer for few rows, so that it is soon done.
 
     Example:
         >>> length_for(400), length_for(4_000)
@@ -119,7 +119,7 @@ def length_for(rows: int) -> int:
 
 
 def learns_embeddings(rows: int) -> bool:
-    """Tell whether the tokens' embeddings are learnt too.
+    """Tell whether the tokens' embeddings are trained too.
 
     A small table holds few of the tokens. Where they stay, an update of roberta.tiny takes about a
     fifth less time, and as many answers are right (SST-2, 400 rows, three seeds: 77.2 and 77.5 %).

@@ -22,8 +22,8 @@ from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.fitting.confusions import confusion_display
 
 EvaluationKind = Literal["held out", "cross-validated", "may be known"]
-"""How the judged rows were kept from being learnt: by a share or table of their own, or in turn; or
-not at all, as the model that was the start may have learnt them before."""
+"""How the judged rows were kept out of the training: by a share or table of their own, or in turn;
+or not at all, as the starting model may have been trained on them before."""
 RECALLS_SHOWN = 8
 """Classes whose recall is listed, lowest first."""
 _CLASSES = (
@@ -99,7 +99,7 @@ class Scores:
     """The first number of the baseline."""
     guess: str
     """The baseline in words: the label, the set of labels or the number that reaches most where it
-    is always answered; of spans the learnt ones, looked up."""
+    is always answered; of spans those of the training, looked up."""
     conclusions: tuple[str, ...]
     """What the numbers mean, in words; the first says whether the model beats the baseline."""
     recalls: dict[str, Recall]

@@ -255,11 +255,11 @@ def _refuse_near_spans(columns: Sequence[str], rows: Sequence[Row], label: str |
             if not is_blank(value)
         }
         if None in lists.values():
-            return  # a column of other labels, which is what is learnt
+            return  # a column of other labels, which are the ones to train on
         for column, items in lists.items():
-            if odd := [item for item in items or () if is_near_span(item)]:
+            if faulty := [item for item in items or () if is_near_span(item)]:
                 raise row.error(
-                    f"{column} holds {short_repr(odd[0], 80)}, which is no span; write [start, "
+                    f"{column} holds {short_repr(faulty[0], 80)}, which is no span; write [start, "
                     "end, label], with numbers of characters"
                 )
 
@@ -457,9 +457,9 @@ def _of_lists(table: Table, first: Sequence[Row], words: str, tags: str) -> Span
             own, marks = both(row) or ([], [])
             if len(own) != len(marks) or not own:
                 raise row.error(f"{words} and {tags} are no lists of as many words as tags")
-            odd = [item for item in (*own, *marks) if not isinstance(item, str)]
-            if odd and names is None:
-                raise row.error(f"{short_repr(odd[0])} is no str; words and names of tags are")
+            others = [item for item in (*own, *marks) if not isinstance(item, str)]
+            if others and names is None:
+                raise row.error(f"{short_repr(others[0])} is no str; words and names of tags are")
             own_tags = tuple(name(tag, row) for tag in marks)
             found.append(TaggedWords(tuple(own), own_tags, row.where))
         return found

@@ -1,4 +1,4 @@
-"""Checks labelled spans: which rows can be learnt, and why the others cannot."""
+"""Checks labelled spans: which rows can be used, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
     """Keep the rows whose text and spans can be used; a row without spans is one of none.
 
     Blanks at a span's edges are taken off. A row with one span that cannot be used is left out
-    whole: what is not marked in it would be learnt as no span.
+    whole: what is not marked in it would be trained as no span.
 
     Example:
         >>> left = LeftOut()
         >>> good = Marked("Ada sings.", [[0, 4, "PER"]], "x:1")
-        >>> odd = Marked("Hm.", [[2, 1, "A"]], "x:2")
-        >>> checked([good, odd], left)
+        >>> backwards = Marked("Hm.", [[2, 1, "A"]], "x:2")
+        >>> checked([good, backwards], left)
         [Annotated(text='Ada sings.', spans=((0, 3, 'PER'),), where='x:1')]
         >>> left.notes()[0]
         "1 row not learnt, a span that ends before it begins: x:2 ([2, 1, 'A'])"
@@ -76,72 +76,72 @@ def checked(rows: Iterable[Marked], left: LeftOut) -> list[Annotated]:
         elif not isinstance(row.text, str) or not row.text.strip():
             left.add(NO_TEXT, row.where)
         else:
-            mended: list[str] = []
-            spans = _spans(row, mended)
-            if isinstance(spans, _Odd):
+            trimmed: list[str] = []
+            spans = _spans(row, trimmed)
+            if isinstance(spans, _Unusable):
                 left.add(spans.reason, row.where, spans.exactly)
             else:
-                for where in mended:
-                    left.mended.add(where)
+                for where in trimmed:
+                    left.trimmed.add(where)
                 found.append(Annotated(row.text, spans, row.where))
     return found
 
 
 @dataclass(frozen=True)
-class _Odd:
+class _Unusable:
     reason: str
     exactly: str
 
 
-def _spans(row: Marked, mended: list[str]) -> tuple[Span, ...] | _Odd:
+def _spans(row: Marked, trimmed: list[str]) -> tuple[Span, ...] | _Unusable:
     """Read the spans of a row; the first unusable one is the row's fault."""
     places = places_of(row.text, row.spans)
     found: set[Span] = set()
     for item in places:
         span = _span(row.text, item, row.where)
-        if isinstance(span, _Odd):
+        if isinstance(span, _Unusable):
             return span
         if span[:2] != (item.start, item.end):
-            mended.append(row.where)
+            trimmed.append(row.where)
         found.add(span)
     ordered = sorted(found)
     for one, other in zip(ordered, ordered[1:], strict=False):
         if other[0] < one[1]:
             what = "two labels for one span" if one[:2] == other[:2] else "spans that overlap"
-            return _Odd(what, f"{_written(*one)} and {_written(*other)}")
+            return _Unusable(what, f"{_written(*one)} and {_written(*other)}")
     return tuple(ordered)
 
 
-def _span(text: str, item: Place, where: str) -> Span | _Odd:
+def _span(text: str, item: Place, where: str) -> Span | _Unusable:
     start, end = item.start, item.end
     exactly = _written(start, end, item.label)
     if start is None or end is None:
-        return _Odd("a span without a start and an end", short_repr(item.given, 80))
+        return _Unusable("a span without a start and an end", short_repr(item.given, 80))
     if start > end:
-        return _Odd("a span that ends before it begins", exactly)
+        return _Unusable("a span that ends before it begins", exactly)
     if start < 0 or end > len(text):
-        return _Odd("a span outside the text", f"{exactly} of {len(text):,} characters")
+        return _Unusable("a span outside the text", f"{exactly} of {len(text):,} characters")
     if start == end:
-        return _Odd("an empty span", exactly)
+        return _Unusable("an empty span", exactly)
     inside = text[start:end]
     if not inside.strip():
-        return _Odd("a span of nothing but blanks", exactly)
+        return _Unusable("a span of nothing but blanks", exactly)
     if item.text is not None and item.text.strip() != inside.strip():
-        return _Odd(
+        return _Unusable(
             "a span whose text is another",
             f"{exactly} is {short_repr(inside)}, not {short_repr(item.text)}",
         )
     if isinstance(item.label, (list, tuple)) and len(item.label) > 1:
-        return _Odd("two labels for one span", exactly)
+        return _Unusable("two labels for one span", exactly)
     try:
         label = label_of(item.label, where)
     except InputError:
-        return _Odd("a span without a label", exactly)
+        return _Unusable("a span without a label", exactly)
     start += len(inside) - len(inside.lstrip())
     end = start + len(inside.strip())
     for place in (start, end):
         if (cut := cut_cluster(text, place)) is not None:
-            return _Odd("a span that cuts a character", f"{exactly} in {short_repr(cut)}")
+            return _Unusable("a span that cuts a character", f"{exactly} in {short_repr(cut)}")
     return start, end, label
 
 

@@ -54,10 +54,10 @@ def group_duplicates(found: Sequence[Labelled], notes: list[str]) -> list[list[i
             f"all; all rows of one text are on one side; first "
             f"{short_place(found[repeated].where)}"
         )
-    odd = [pair for group in several if (pair := _differing(group, found))]
-    if odd:
-        first = " and ".join(short_place(found[i].where) for i in odd[0])
-        notes.append(f"{len(odd):,} of these texts with different labels, first {first}")
+    differing = [pair for group in several if (pair := _differing(group, found))]
+    if differing:
+        first = " and ".join(short_place(found[i].where) for i in differing[0])
+        notes.append(f"{len(differing):,} of these texts with different labels, first {first}")
     return list(groups.values())
 
 
@@ -82,8 +82,8 @@ def split(
 ) -> tuple[list[AnyLabelled], list[AnyLabelled]]:
     """Hold out a share of the rows, of each class alike, and no text on both sides.
 
-    The last row of a label is learnt, whatever the share. Of a regression no label counts, and of
-    other tasks than classification no class.
+    The last row of a label stays in the training, whatever the share. A regression has no labels
+    to keep, and only a classification has classes.
     """
     classes: dict[tuple[str, ...], list[list[int]]] = {}
     for group in groups:
@@ -96,7 +96,7 @@ def split(
         return Counter(name for i in group for name in found[i].amounts)
 
     def spare(group: Sequence[int]) -> bool:
-        """Tell whether every label of these rows is in others too that are learnt."""
+        """Tell whether every label of these rows is also in others that stay in the training."""
         return task == "regression" or all(left[name] > n for name, n in names(group).items())
 
     owed = 0.0  # carried on to the next class, so that small classes add up to their share
@@ -104,7 +104,7 @@ def split(
         own = classes[labels]
         draw.shuffle(own)
         owed += share * sum(map(len, own))
-        for group in own[1:]:  # one text of each class is always learnt
+        for group in own[1:]:  # one text of each class stays in the training
             if owed < 0.5:
                 break
             if not spare(group):

@@ -1,4 +1,4 @@
-"""Loads the model that a table teaches, and leaves it with the head that has learnt."""
+"""Loads the model to train on a table, and leaves it with the head that was trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads texts with spans to make a tagger of, says what is odd, and holds some of them out."""
+"""Reads texts with spans for a tagger, says what is unusual, and holds some of them out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TagExamples:
     in_memory: bool = False
     """Whether the table has no path, so that no command names it."""
     notes: list[str] = field(default_factory=list)
-    """What is odd about the rows, and what was done with them; a sentence each."""
+    """What is unusual about the rows, and what was done with them; a sentence each."""
 
     task: ClassVar[str] = TAGGING
 
@@ -69,7 +69,7 @@ class TagExamples:
         return Counter(label for row in (*self.train, *self.valid) for _, _, label in row.spans)
 
     def summary(self) -> str:
-        """Write what is to be learnt for a terminal: rows, spans by label, what is odd."""
+        """Describe the data for a terminal: rows, spans by label, what is unusual."""
         rows = len(self.train) + len(self.valid)
         counts = self.counts()
         lines = [
@@ -98,7 +98,7 @@ def read_tag_examples(
 ) -> TagExamples | None:
     """Read a table of texts with spans, and hold some rows out; None: it is no such table.
 
-    Rows whose spans cannot be learnt are left out, and `notes` says which. Texts that occur more
+    Rows whose spans cannot be used are left out, and `notes` says which. Texts that occur more
     than once stay on one side.
 
     Example:
@@ -171,11 +171,11 @@ def _usable(source: SpanTable, left: LeftOut) -> list[Annotated]:
     found = []
     for row in checked(source.read(), left):
         starts, ends = zip(*split_words(row.text, RULE), strict=True)
-        odd = next((s for s in row.spans if s[0] not in starts or s[1] not in ends), None)
-        if odd is None:
+        cut = next((s for s in row.spans if s[0] not in starts or s[1] not in ends), None)
+        if cut is None:
             found.append(row)
             continue
-        start, end, label = odd
+        start, end, label = cut
         whole = next(
             row.text[a:b] for a, b in zip(starts, ends, strict=True) if a < start < b or a < end < b
         )
@@ -184,7 +184,7 @@ def _usable(source: SpanTable, left: LeftOut) -> list[Annotated]:
 
 
 def _check(examples: TagExamples) -> None:
-    """Refuse tables without a span, or without rows on both sides; note what is odd."""
+    """Refuse tables without a span, or without rows on both sides; note what is unusual."""
     notes = examples.notes
     why = f"; {notes[0]}" if notes else ""
     if not examples.train or not examples.valid:

@@ -25,7 +25,7 @@ AROUND = 24
 """Characters on either side of a span that are shown with a mistake."""
 LONGEST = 12
 """Parts of a span that is looked up; longer ones hardly come twice."""
-LOOKED_UP = "the learnt spans, looked up by their texts"
+LOOKED_UP = "the spans of the training, looked up by their texts"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def judge_spans(
         guess=LOOKED_UP,
         conclusions=(
             compare_with_guess(LOOKED_UP, better, len(rows), how),
-            *_about(counts, right + missed),
+            *_about(counts, round(right + missed)),
         ),
         recalls={},
         remedy=None,

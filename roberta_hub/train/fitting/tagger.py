@@ -68,7 +68,7 @@ SEEN = 15_000
 EPOCHS = (3, 12)
 """How often each row is seen, at least and at most."""
 SHORT = 20
-"""Tokens of a text: where the mean is at most this, a small table is learnt by smaller updates."""
+"""Tokens of a text: where the mean is at most this, a small table gets smaller updates."""
 SHORT_BATCH = 8
 """Most rows of these updates."""
 HIDDEN = 0.12
@@ -77,7 +77,7 @@ LENGTH = 256
 """Tokens of a window, where the model takes as many."""
 OVERLAP = 64
 """Tokens that the windows of a long text share."""
-_MEANINGLESS = ("minutes", "balance", "pooling", "trials")
+_MEANINGLESS = ("minutes", "balance", "pooling", "trials", "reject")
 """Options of classifiers that say nothing to a tagger, which learns once."""
 
 
@@ -100,12 +100,12 @@ def check_options(options: LearningOptions) -> None:
 
 @dataclass(frozen=True)
 class ReadyTagger:
-    """A model and texts with spans that are ready to be learnt."""
+    """A model and the texts with spans that it will be trained on."""
 
     examples: TagExamples
     roberta: RobertaHubInterface
     train_on: list[Annotated]
-    """The rows that are learnt: those of the examples that the model's pieces do not cut."""
+    """The rows of the training: those of the examples whose spans no piece of the model cuts."""
     config: Config
     options: LearningOptions
     output: Path | None
@@ -116,7 +116,7 @@ class ReadyTagger:
     """Share of a text's tokens that the model does not see while it learns."""
 
     def summary(self) -> str:
-        """Write which model learns for how long, under what is odd."""
+        """Write which model learns for how long, under what is unusual."""
         size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
         about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
         plan = duration_of(self.config, len(self.train_on))
@@ -298,7 +298,7 @@ def tags_of(parts: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int, st
 
 
 def _recipe(rows: int, width: int, limit: int, options: LearningOptions, *, short: bool) -> Config:
-    """Choose how long and how fast so many rows are learnt; see docs/background/decisions.md."""
+    """Choose how long and how fast to train on so many rows; see docs/background/decisions.md."""
     batch = min(batch_for(rows), SHORT_BATCH) if short else batch_for(rows)
     return run_config(
         TaskConfig(name="tokens", head=HEAD, options={"max_length": limit}),
@@ -319,8 +319,8 @@ def tagging_of(
 ) -> FineTuning:
     """Make the task of labelling the parts of texts, each by its first piece.
 
-    A text that is too long becomes several examples, windows that overlap. Each of its parts is
-    learnt in the window in which it is farthest from a cut.
+    A text that is too long becomes several examples, windows that overlap. Each of its parts has
+    its label in the window in which it is farthest from a cut.
     """
     limit = config.task.options["max_length"]
     texts = [row.text for row in rows]

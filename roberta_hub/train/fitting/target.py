@@ -109,18 +109,18 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
     import numpy as np
 
     for i, value in enumerate(values):
-        odd = "is missing" if is_missing(value) else "is empty" if is_blank(value) else ""
+        fault = "is missing" if is_missing(value) else "is empty" if is_blank(value) else ""
         if is_missing(value) and isinstance(value, float):
-            odd = "is NaN; Input y contains NaN"  # scikit-learn's words
+            fault = "is NaN; Input y contains NaN"  # scikit-learn's words
         elif isinstance(value, float) and value in (float("inf"), -float("inf")):
-            odd = "is infinite; Input y contains infinity"
+            fault = "is infinite; Input y contains infinity"
         elif isinstance(value, float) and not value.is_integer():
-            odd = (
+            fault = (
                 f"is {short_repr(value)}, no class (Unknown label type: continuous); for numbers "
                 "there is roberta_hub.fit(table, task='regression')"
             )
-        if odd:
-            raise InputError(odd, place=Place("y", i))
+        if fault:
+            raise InputError(fault, place=Place("y", i))
     array = np.array(values, dtype=object if dtype is not None and dtype.kind == "O" else None)
     try:
         classes, places = np.unique(array, return_inverse=True)
@@ -138,6 +138,61 @@ def check_learnable(target: Target) -> None:
     if len(target.classes) < 2 and not target.several:
         only = short_repr(target.classes.tolist()[0])
         raise InputError(f"y holds one class, {only}; classes to tell apart must be at least two")
+
+
+REFUSED_LABEL = "rejected"
+"""What `predict` gives for a refused text, where classes are str and no other is named."""
+
+
+def refused_label(reject: object, label: Any, target: Target) -> Any:
+    """Return what is given for a refused text, of the classes' type; None: no text is refused.
+
+    Example:
+        >>> refused_label(0.05, -1, read_target([2, 1, 2], 3))
+        -1
+    """
+    if reject is None or target.several:  # which `fit` refuses
+        if label is not None:
+            raise InputError("reject_label means nothing without reject=...")
+        return None
+    classes = target.classes.tolist()
+    kind = type(classes[0]).__name__
+    if label is None:
+        if not all(isinstance(one, str) for one in classes):
+            raise InputError(
+                f"reject=... has no label for refused texts, as the classes are {kind}; "
+                "reject_label=... names one, such as -1"
+            )
+        label = REFUSED_LABEL
+    label = label.item() if hasattr(label, "item") else label
+    fits = isinstance(label, str) == isinstance(classes[0], str) and kind != "bool"
+    whole = isinstance(label, str) or (isinstance(label, int) and not isinstance(label, bool))
+    if not fits or not whole:
+        more = "; two truth values have no third, give y as text" if kind == "bool" else ""
+        raise InputError(
+            f"reject_label is {short_repr(label)}, and the classes are {kind}; give a value of "
+            f"their type that is none of them{more}"
+        )
+    if label in classes:
+        raise InputError(
+            f"reject_label is {short_repr(label)}, which is a class; name another value"
+        )
+    return label
+
+
+def with_refused(found: NDArray[Any], refused: NDArray[Any], label: Any) -> NDArray[Any]:
+    """Put the label of refused texts into answers; texts get as wide as they must be.
+
+    Example:
+        >>> import numpy as np
+        >>> with_refused(np.array(["a", "b"]), np.array([False, True]), "rejected").tolist()
+        ['a', 'rejected']
+    """
+    import numpy as np
+
+    other = np.array([label], dtype=object if found.dtype == object else None)
+    kind = np.promote_types(found.dtype, other.dtype)
+    return np.where(refused, other.astype(kind), found.astype(kind))
 
 
 def _name(value: Any) -> str:

@@ -18,6 +18,7 @@ from roberta_hub.text.tokenizer import Text
 _COUNTED = "一二三四五六七八九十甲乙丙丁戊己庚辛壬癸가나다라마바사아자차카타파하"
 """Characters that number things, as A, B, C do; every other Han or Hangul one can be a word."""
 _WORD = regex.compile(rf"(?V1)\p{{L}}[\p{{L}}\p{{M}}]+|[\p{{Han}}\p{{Hangul}}--[{_COUNTED}]]")
+_NEGATIONS = frozenset(("no", "non", "not"))
 _WITH_VOWELS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}]")
 _VOWELS = frozenset("aeiouyæœøıəαεηιουωаеиоуыэюяєіәөүұ")
 """Without accents, in lower case."""
@@ -45,6 +46,19 @@ def labels_are_words(labels: Sequence[str]) -> bool:
         and any(map(_is_word, _WORD.findall(unicodedata.normalize("NFC", label))))
         for label in labels
     )
+
+
+def one_label_negates_another(labels: Sequence[str]) -> bool:
+    """Tell labels such as "hate" and "not hate", whose vectors differ by what no text says.
+
+    Example:
+        >>> one_label_negates_another(["hate", "not-hate"])
+        True
+        >>> one_label_negates_another(["no", "yes"])
+        False
+    """
+    words = [tuple(_WORD.findall(label.casefold())) for label in labels]
+    return any((*own[1:],) in words for own in words if own and own[0] in _NEGATIONS)
 
 
 def _is_word(letters: str) -> bool:

@@ -91,7 +91,7 @@ class Writer:
                 shutil.rmtree(partial_of(self.target), ignore_errors=True)
             raise CheckpointError(
                 f"{self.target}: the state cannot be written ({found[0]}); the one before is as it "
-                "was. Free some room, then start again to go on from there"
+                "was. Free some room, then start again to resume from there"
             )
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ def restore_generators(devices: Devices, path: Path, state: State) -> None:
     elif devices.main:
         warnings.warn(
             f"{path} was written by {len(state.generators)} processes, now there are "
-            f"{devices.world}: the run goes on, but its dropout differs from that of an "
+            f"{devices.world}: the run continues, but its dropout differs from that of an "
             "uninterrupted one",
             stacklevel=6,
         )
@@ -154,7 +154,7 @@ def common_state(devices: Devices, directory: Path, *, resume: bool) -> Path | N
         for rank, (place, update, _) in enumerate(found)
     )
     raise InputError(
-        f"the processes would go on from different states ({listed}). The folder `output` must be "
+        f"the processes would resume from different states ({listed}). The folder `output` must be "
         "shared by all of them: put it on a file system that every machine sees, or copy the "
         "newest state-* folder to each machine; resume=false starts over"
     )

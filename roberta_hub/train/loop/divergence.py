@@ -12,7 +12,7 @@ from roberta_hub.errors import RobertaHubError
 WINDOW_UPDATES = 50
 """Updates that a warning rests on."""
 CHANCE_MARGIN = 0.02
-"""A run whose loss is within this fraction of chance, or above it, has learnt nothing."""
+"""A run whose loss is within this fraction of chance, or above it, has learned nothing."""
 EXPLOSION_RATIO = 100.0
 """A gradient explodes at this many times its usual norm."""
 MAX_SKIPPED_UPDATES = 50

@@ -166,7 +166,7 @@ def _adam(path: Path, own: object) -> dict[str, Any]:
 
 def _odd(path: Path, what: str) -> CheckpointError:
     return CheckpointError(
-        f"{path}: {what}, so a run cannot go on from there; leave restore=true out to begin a new "
+        f"{path}: {what}, so a run cannot resume from there; leave restore=true out to begin a new "
         "run with its weights"
     )
 

@@ -57,7 +57,7 @@ class CsvLog:
         except OSError as error:
             raise CheckpointError(
                 f"{self.path}: cannot be written ({error.strerror}); free some room, then start "
-                "again to go on from the last state"
+                "again to resume from the last state"
             ) from None
 
 

@@ -100,12 +100,12 @@ def check_shapes(
     live: Mapping[str, torch.Size], saved: Mapping[str, torch.Size], where: object
 ) -> None:
     """Raise CheckpointError if the names or shapes of a state's weights are not the model's."""
-    odd = sorted(set(live) ^ set(saved))
-    odd += [name for name in live if name in saved and live[name] != saved[name]]
-    if odd:
+    differing = sorted(set(live) ^ set(saved))
+    differing += [name for name in live if name in saved and live[name] != saved[name]]
+    if differing:
         raise CheckpointError(
-            f"{where} is of another model: {', '.join(odd[:3])} differ in name or shape; choose "
-            "another output folder, or resume=false to start over"
+            f"{where} is of another model: {', '.join(differing[:3])} differ in name or shape; "
+            "choose another output folder, or resume=false to start over"
         )
 
 
@@ -165,7 +165,7 @@ def unwritable(target: Path) -> Iterator[None]:
         shutil.rmtree(partial_of(target), ignore_errors=True)
         raise CheckpointError(
             f"{target}: the state cannot be written ({reason_of(error)}); the one before is as it "
-            "was. Free some room, then start again to go on from there"
+            "was. Free some room, then start again to resume from there"
         ) from error
 
 
@@ -256,7 +256,7 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         raise InputError(
             f"{path} belongs to another run: "
             f"{'; '.join(differ[:6])}{f'; and {len(differ) - 6} more' if len(differ) > 6 else ''}. "
-            "Set them back to go on, choose another output folder, or resume=false to start over"
+            "Set them back to resume, choose another output folder, or resume=false to start over"
         )
 
 

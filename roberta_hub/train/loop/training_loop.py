@@ -94,7 +94,7 @@ class _Run:
         restore_generators(training.devices, path, state)
 
     def _restore(self) -> None:
-        """Go on with a run of fairseq's: its moments, its updates, its place in the data."""
+        """Resume a run of fairseq's: its moments, its updates, its place in the data."""
         training = self.training
         devices, optimizer, progress = training.devices, training.optimizer, training.progress
         run = read_run(Path(self.config.model))
@@ -113,7 +113,7 @@ class _Run:
             training.plan_again()
         if devices.main:
             logger.info(
-                "goes on after update %s of fairseq's run, in epoch %s at update %s%s",
+                "resumes after update %s of fairseq's run, in epoch %s at update %s%s",
                 run.updates,
                 progress.epoch + 1,
                 progress.index + 1,

@@ -79,7 +79,7 @@ def name_task(interface: RobertaHubInterface, name: str, init_token: int | None 
     if task.name in OWN_LAYOUT_TASKS and task.name != name:
         warnings.warn(
             f"this model's inputs were laid out as fairseq's task {task.name!r} has them, and from "
-            f"now on as {name!r}: what it learnt before will be asked in the new layout, and "
+            f"now on as {name!r}: what it learned before will be asked in the new layout, and "
             "answer worse; train it on a copy of the model",
             stacklevel=2,
         )

@@ -43,7 +43,7 @@ HEAD_OFFSETS = ((-1, 1, -2, 2), (-1, 1, -3, 3), (-1, 1))
 """Offsets that the first heads of the first, the second and any later layer look at; other heads
 stay random."""
 OFFSET_SCORE = 6.0
-"""Attention score of the place that such a head looks at, before anything is learnt."""
+"""Attention score of the place that such a head looks at, before the training."""
 SINUSOID_FREQUENCIES = (1.5, 0.02)
 """Radians a token of the fastest and the slowest sinusoid: periods of 4 and 314 tokens."""
 

@@ -21,7 +21,7 @@ SAMPLE_TOKENS = 20_000
 MATCHING_LAYERS = 2
 """How many layers, from the first, get matching heads: the second half of each layer's."""
 SAME_WORD_SCORE = 5.0
-"""Attention score that a matching head gives to the same word, before anything is learnt."""
+"""Attention score that a matching head gives to the same word, before the training."""
 SAME_PLACE_SCORE = 8.0
 """Attention score that it takes off for the same place, and in part for neighbours: else a word
 would find itself."""

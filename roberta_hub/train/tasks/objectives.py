@@ -34,7 +34,7 @@ _HEADS = {
 
 
 class Objectives(nn.Module):
-    """The objectives beside a task's own, over features that are computed once.
+    """The objectives next to a task's own, over features that are computed once.
 
     A question about segments is answered by a classification head of the model, whose dense layer
     is the pooler; it is saved with the model, as BertForPreTraining and AlbertForPreTraining have

@@ -19,7 +19,7 @@ PRETRAINING_TASKS = ("masked_lm", "replaced_tokens")
 """The tasks that learn from text alone; all others are fine-tuning."""
 NEXT_SENTENCE, SENTENCE_ORDER, SPAN_BOUNDARY = "next_sentence", "sentence_order", "span_boundary"
 OBJECTIVES = (NEXT_SENTENCE, SENTENCE_ORDER, SPAN_BOUNDARY)
-"""What pre-training may learn beside masked or replaced tokens."""
+"""What pre-training may learn in addition to masked or replaced tokens."""
 START_METHODS = ("random", "informed", "matching")
 """How pre-training sets the first weights."""
 
@@ -65,7 +65,7 @@ class FinetuningOptions:
     symmetric: bool = False
     """Sentence vectors: let each positive find its anchor too."""
     teacher: str | None = None
-    """Name or path of a model whose sentence vectors are learnt, in its own tokens."""
+    """Name or path of a model whose sentence vectors are the targets, in its own tokens."""
     teacher_weight: float = 1.0
     """Weight of the distance from the teacher's vectors. Where their width is another, it is the
     squared difference of cosines, a small number: with pairs it needs a larger weight."""
@@ -82,7 +82,7 @@ class PretrainingOptions:
     "complete_doc", "eos": fairseq's `--sample-break-mode`, block for block; "segment_pair": two
     segments of several sentences; "sentence_pair": two sentences; see segment_pairs.py."""
     objectives: list[str] = field(default_factory=list)
-    """What is learnt besides: "next_sentence" (BERT), "sentence_order" (ALBERT), "span_boundary"
+    """What is trained besides: "next_sentence" (BERT), "sentence_order" (ALBERT), "span_boundary"
     (SpanBERT); see objectives.py."""
     unit: str = "token"
     """What is masked at once: "token", "word", "span", or as "fairseq" does it."""

@@ -1,4 +1,4 @@
-"""The task of sentence vectors, learnt from pairs, from scores or from another model."""
+"""The task of sentence vectors, trained on pairs, on scores or on another model's vectors."""
 
 from __future__ import annotations
 

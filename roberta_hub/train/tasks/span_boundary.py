@@ -1,7 +1,7 @@
-"""Trains a model to guess each token of a span from the two tokens beside it.
+"""Trains a model to guess each token of a span from the two tokens next to it.
 
 SpanBERT's second objective (Joshi et al. 2020, section 3.2): for the token at place i of the span
-from s to e, y = f(x[s - 1], x[e + 1], p[i - s]), where x are the encoder's features, p learnt
+from s to e, y = f(x[s - 1], x[e + 1], p[i - s]), where x are the encoder's features, p learned
 vectors, and f two layers with GELU and LayerNorm; y predicts the token as the masked LM does.
 """
 
@@ -25,7 +25,7 @@ PLACE_WIDTH = 200
 class SpanBoundary(nn.Module):
     """The two layers, the vectors of places, and a bias; the output matrix is the LM head's.
 
-    It learns beside the model, and is not saved with it. Legend: C width of the model, W of the
+    It is trained with the model, and is not saved with it. Legend: C width of the model, W of the
     output matrix, V vocabulary, K tokens to guess.
     """
 
@@ -71,7 +71,7 @@ class SpanBoundary(nn.Module):
 
 
 def boundary_targets(ids: Tensor, lengths: tuple[int, ...], chosen: Tensor) -> dict[str, Tensor]:
-    """Find the spans of a packed batch, and the tokens beside them.
+    """Find the spans of a packed batch, and the tokens next to them.
 
     A span is a run of chosen tokens, so that masked spans that touch are one; one that begins or
     ends its sequence lacks a neighbour, and is left out. SpanBERT's code does both.

@@ -60,7 +60,7 @@ def _make_labels(train: Sentences) -> Names:
 def _encode_words(own: Sentences, names: Names) -> tuple[Encoded, list[list[int]]]:
     """Encode sentences; also return the words of each that the model can see.
 
-    Cutting and odd characters hide some.
+    Cutting and invisible characters hide some.
     """
     joined = [text_of(e.words) for e in own.rows]
     texts, where = [text for text, _ in joined], [e.where for e in own.rows]

@@ -39,7 +39,8 @@ def make_head(
     if inputs is not None:
         interface.inputs[head] = inputs
     # Thresholds were chosen for the weights of before; a task that cuts texts otherwise says so.
-    interface._heads.note(head, kind=learns, thresholds=None, words=None)
+    stale = dict.fromkeys(("thresholds", "reject_below", "known_pieces", "words"))
+    interface._heads.note(head, kind=learns, **stale)
     return names
 
 

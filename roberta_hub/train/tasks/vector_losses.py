@@ -132,7 +132,7 @@ def teacher_distance(vectors: Tensor, wanted: Tensor) -> Tensor:
     Of vectors of one width it is 1 - cosine, half the squared difference of the unit vectors
     (Reimers and Gurevych 2020). Vectors of different widths have no such difference: there it is
     the squared difference of all cosines between two texts (Tung and Mori 2019). Of 6,000 sentences
-    roberta.tiny learnt more so than by the divergence of their softmax: STS-B 0.585, 0.548.
+    roberta.tiny learned more so than by the divergence of their softmax: STS-B 0.585, 0.548.
     """
     if vectors.size(1) == wanted.size(1):
         return (1 - F.cosine_similarity(vectors, wanted)).mean()

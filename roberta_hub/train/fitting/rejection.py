@@ -1,0 +1,192 @@
+"""Finds the certainty below which a head refuses to answer, by conformal prediction.
+
+Legend: n rows that are answered by weights that have not learnt them, K classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from roberta_hub.errors import InputError, Remedy
+from roberta_hub.inference.certainty import certainties, pack_pieces
+from roberta_hub.inference.classify import Prediction
+from roberta_hub.rows.formats import row_count
+from roberta_hub.settings import REJECTED
+from roberta_hub.train.data.sentences import LabelledText
+from roberta_hub.train.fitting.scores import Scores
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """When a head refuses to answer."""
+
+    below: float
+    """The certainty below which it does."""
+    pieces: str
+    """The pieces that the head has learnt, packed."""
+
+    def marks(self, answers: Sequence[Prediction], ids: Sequence[Tensor]) -> list[Prediction]:
+        """Refuse the answers that are not certain enough."""
+        sure = _certainties(answers, ids, self.pieces)
+        return _marked(answers, sure, [self.below] * len(sure))
+
+
+def rows_needed(share: float) -> int:
+    """Tell how many rows choose a threshold that refuses at most this share.
+
+    Example:
+        >>> rows_needed(0.05), rows_needed(0.01)
+        (19, 99)
+    """
+    return next(n for n in range(max(math.floor(1 / share) - 2, 1), 10**12) if _rank(n, share))
+
+
+def _rank(count: int, share: float) -> int:
+    """Return how many of `count` + 1 rows may be refused; 0: too few rows to refuse one."""
+    return math.floor(round((count + 1) * share, 9))
+
+
+def conformal_threshold(sure: Sequence[float], share: float) -> float:
+    """Find the certainty below which at most a share of new rows are (Papadopoulos et al. 2002).
+
+    Among n + 1 rows in any order each is equally likely to be the new one. So it is below the k-th
+    smallest of the others in at most k of n + 1 cases.
+
+    Example:
+        >>> conformal_threshold([i / 100 for i in range(39)], 0.05)
+        0.01
+    """
+    return sorted(sure)[_rank(len(sure), share) - 1]
+
+
+def check_rows(count: int, share: float, minutes: bool = False) -> None:
+    """Refuse a share for which there are too few rows."""
+    if _rank(count, share):
+        return
+    larger = math.ceil(1000 / (count + 1)) / 1000
+    raise InputError(
+        f"reject={share:g} needs {row_count(rows_needed(share))} outside the training to find its "
+        f"threshold, and there are {count:,}",
+        remedy=Remedy(
+            "minutes=... allows more, or reject is larger"
+            if minutes
+            else f"add rows, or pass reject={larger:g}",
+            "--minutes allows more, or --reject is larger"
+            if minutes
+            else f"add rows, or say --reject {larger:g}",
+        ),
+    )
+
+
+def fit_rejection(
+    answers: Sequence[Prediction],
+    ids: Sequence[Tensor],
+    folds: Sequence[Sequence[int]],
+    rows: Sequence[int],
+    share: float,
+    learnt: Sequence[int] | None = None,
+) -> tuple[Rejection, list[Prediction]]:
+    """Find when to refuse; return the answers too, each refused by what the other folds say.
+
+    The answers are those to the rows of the folds, in their order; `rows` were learnt in turns, and
+    `learnt` are learnt at last.
+    """
+    sure: list[float] = []
+    for fold, own in zip(folds, _parts(answers, folds), strict=True):
+        out = set(fold)
+        pieces = pack_pieces(ids[i] for i in rows if i not in out)
+        sure += _certainties(own, [ids[i] for i in fold], pieces)
+    check_rows(len(sure), share, minutes=True)
+    last = pack_pieces(ids[i] for i in (rows if learnt is None else learnt))
+    found = Rejection(conformal_threshold(sure, share), last)
+    return found, _marked(answers, sure, _crossed(sure, [*map(len, folds)], share, found.below))
+
+
+def held_out_rejection(
+    answers: Sequence[Prediction], ids: Sequence[Tensor], learnt: Sequence[Tensor], share: float
+) -> tuple[Rejection, list[Prediction]]:
+    """Find when to refuse by rows that are never learnt; see `fit_rejection`."""
+    pieces = pack_pieces(learnt)
+    sure = _certainties(answers, ids, pieces)
+    check_rows(len(sure), share)
+    found = Rejection(conformal_threshold(sure, share), pieces)
+    halves = [len(sure) // 2, len(sure) - len(sure) // 2]
+    return found, _marked(answers, sure, _crossed(sure, halves, share, found.below))
+
+
+def _parts(
+    answers: Sequence[Prediction], folds: Sequence[Sequence[int]]
+) -> list[Sequence[Prediction]]:
+    found, start = [], 0
+    for fold in folds:
+        found.append(answers[start : start + len(fold)])
+        start += len(fold)
+    return found
+
+
+def _crossed(
+    sure: Sequence[float], sizes: Sequence[int], share: float, below: float
+) -> list[float]:
+    """Find each row's threshold: that of the other parts, or the common one if they are few."""
+    found: list[float] = []
+    for size in sizes:
+        others = [*sure[: len(found)], *sure[len(found) + size :]]
+        least = conformal_threshold(others, share) if _rank(len(others), share) else below
+        found += [least] * size
+    return found
+
+
+def _certainties(answers: Sequence[Prediction], ids: Sequence[Tensor], pieces: str) -> list[float]:
+    if not answers:
+        return []
+    shares = torch.tensor([[*answer.scores.values()] for answer in answers], dtype=torch.float64)
+    found: list[float] = certainties(shares, ids, pieces).tolist()
+    return found
+
+
+def _marked(
+    answers: Sequence[Prediction], sure: Sequence[float], below: Sequence[float]
+) -> list[Prediction]:
+    rows = zip(answers, sure, below, strict=True)
+    return [answer.refuse(certainty, least) for answer, certainty, least in rows]
+
+
+# ---- what is told ----
+
+
+def scores_of_answered(
+    rows: Sequence[LabelledText],
+    answers: Sequence[Prediction],
+    measure: Callable[[Sequence[LabelledText], Sequence[Prediction]], Scores],
+) -> Scores:
+    """Measure the answers that are not refused, and say how many are."""
+    kept = [i for i, answer in enumerate(answers) if not answer.rejected] or range(len(rows))
+    scores = measure([rows[i] for i in kept], [answers[i] for i in kept])
+    refuses = any(answer.rejected is not None for answer in answers)
+    return _told(scores, rows, answers) if refuses else scores
+
+
+def _told(scores: Scores, rows: Sequence[LabelledText], answers: Sequence[Prediction]) -> Scores:
+    """Say how many rows are refused, and what all answers reach; count them as confusions."""
+    refused = [row for row, answer in zip(rows, answers, strict=True) if answer.rejected]
+    right = sum(row.labels[0] == a.best for row, a in zip(rows, answers, strict=True))
+    said = (
+        f"refused are {len(refused):,} of {row_count(len(rows))} ({_percent(len(refused), rows)}); "
+        f"the numbers are those of the others, and without refusing {_percent(right, rows)} of all "
+        "rows are right"
+    )
+    confusion = Counter(scores.confusion)
+    confusion.update((row.labels[0], REJECTED) for row in refused)
+    first, *more = scores.conclusions
+    return dataclasses.replace(scores, confusion=dict(confusion), conclusions=(first, said, *more))
+
+
+def _percent(count: int, rows: Sequence[object]) -> str:
+    return f"{100 * count / len(rows):.1f} %"

@@ -1,0 +1,167 @@
+"""`fit(..., reject=)` refuses as many texts of known classes as it says, and texts of no class."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import roberta_hub
+from roberta_hub import RobertaClassifier, load_model
+from roberta_hub.errors import InputError
+from roberta_hub.settings import REJECTED
+from roberta_hub.train.fitting import learning
+from roberta_hub.train.fitting.rejection import check_rows, conformal_threshold, rows_needed
+from roberta_hub.train.fitting.target import read_target, refused_label
+
+np = pytest.importorskip("numpy")
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
+WORDS = {
+    "travel": ("train", "flight", "hotel", "ticket", "luggage", "passport"),
+    "food": ("soup", "bread", "salad", "dinner", "kitchen", "recipe"),
+    "music": ("guitar", "concert", "singer", "melody", "album", "drums"),
+}
+HEAD = "sentence_classification_head"
+STRANGE = [
+    "asdf asdf asdf",
+    "qwertyuiop",
+    "Wo ist der Bahnhof?",
+    "猫は寝ています。",
+    "1234 !!!! ;;;",
+]
+
+
+def rows(count: int, seed: int = 1) -> list[dict[str, str]]:
+    draw = random.Random(seed)
+    found = []
+    for i in range(count):
+        label = [*WORDS][i % len(WORDS)]
+        one, other = draw.sample(WORDS[label], 2)
+        found.append({"text": f"I talk of the {one} and the {other}.", "label": label})
+    return list({row["text"]: row for row in found}.values())
+
+
+def fitted(table: Any, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return roberta_hub.fit(table, minutes=1e-6, progress=False, **options).eval()
+
+
+# ---- the threshold ----
+
+
+@pytest.mark.parametrize(("count", "share"), [(19, 0.05), (39, 0.05), (99, 0.1), (25, 0.3)])
+def test_new_rows_are_below_it_as_often_as_is_said(count: int, share: float) -> None:
+    draw = torch.Generator().manual_seed(count)
+    tables = torch.rand(4000, count + 1, generator=draw)
+    below = [conformal_threshold(own[:-1].tolist(), share) > float(own[-1]) for own in tables]
+    expected = int((count + 1) * share) / (count + 1)
+    assert sum(below) / len(below) == pytest.approx(expected, abs=0.03)
+    assert expected <= share
+
+
+def test_too_few_rows_are_an_error_that_says_how_many() -> None:
+    for share in (0.5, 0.1, 0.05, 0.07, 0.01):
+        check_rows(rows_needed(share), share)
+        with pytest.raises(InputError, match=f"needs {rows_needed(share)} row"):
+            check_rows(rows_needed(share) - 1, share)
+    with pytest.raises(InputError, match=r"needs 99 rows .* there are 1[0-8]; add rows"):
+        fitted(rows(18), reject=0.01)
+
+
+# ---- whole fits ----
+
+
+@pytest.mark.system
+def test_it_refuses_what_no_class_fits(tmp_path: Path) -> None:
+    table = rows(90)
+    mine = fitted(table, reject=0.05, output=tmp_path / "mine")
+    strange = mine.classify(STRANGE)
+    assert all(one.label is None and one.rejected is True for one in strange)
+    known = mine.classify([row["text"] for row in rows(120, 2)])
+    assert sum(one.rejected for one in known) / len(known) < 0.15
+    assert all(one.rejected is False for one in known if one.label is not None)
+    again = load_model(tmp_path / "mine").eval()
+    assert [one.label for one in again.classify(STRANGE)] == [None] * len(STRANGE)
+    assert mine.fitted.reject_below == mine.reject_below[HEAD] == again.reject_below[HEAD]
+    scores = mine.fitted.scores
+    refused = sum(row.answered is None for row in mine.fitted.rows)
+    assert scores.count == len(mine.fitted.rows) - refused
+    assert sum(n for (_, own), n in scores.confusion.items() if own == REJECTED) == refused
+    assert f"refused are {refused} of {len(mine.fitted.rows)} rows" in str(scores.summary())
+    card = (tmp_path / "mine/README.md").read_text()
+    assert "It refuses answers whose certainty is below" in card and "reject=0.05" in card
+    assert REJECTED in str(mine.fitted)
+
+
+@pytest.mark.system
+def test_held_out_rows_of_a_large_table_choose(monkeypatch: pytest.MonkeyPatch, base: Path) -> None:
+    monkeypatch.setattr(learning, "SMALL_TABLE_ROWS", 40)
+    mine = fitted(rows(90), reject=0.2, valid=0.3, model=base, epochs=1)
+    assert mine.fitted.scores.how == "held out"
+    assert 0 < mine.reject_below[HEAD] < 1
+    again = fitted(rows(90), valid=0.3, model=base, epochs=1)
+    assert not again.reject_below and again.fitted.reject_below is None
+
+
+@pytest.mark.system
+def test_fit_again_without_it_answers_every_text(tmp_path: Path) -> None:
+    fitted(rows(60), reject=0.05, output=tmp_path / "mine")
+    again = fitted(rows(60, 3), model=tmp_path / "mine")
+    assert not again.reject_below and again.classify(STRANGE)[0].label is not None
+
+
+def test_what_has_no_single_class_is_refused_by_name(base: Path) -> None:
+    several = [{"text": f"text {i}", "label": ["a"] if i % 2 else ["a", "b"]} for i in range(40)]
+    numbers = [{"text": f"text {i}", "label": i / 7} for i in range(40)]
+    for table in (several, numbers):
+        with pytest.raises(InputError, match="reject is for classes of which a text has one"):
+            fitted(table, reject=0.05, model=base)
+    spans = [{"text": f"Ada {i}", "spans": [[0, 3, "PER"]]} for i in range(30)]
+    with pytest.raises(InputError, match="reject means nothing to a tagger"):
+        roberta_hub.fit(spans, reject=0.05, model=base, label="spans")
+    for value in (0, 1, -0.1, 5):
+        with pytest.raises(InputError, match=rf"reject is {value}; give a number above 0 "):
+            fitted(rows(30), reject=value)
+
+
+# ---- the estimator ----
+
+
+@pytest.mark.system
+def test_predict_gives_the_label_of_refused_texts() -> None:
+    table = rows(90)
+    texts, labels = [row["text"] for row in table], [row["label"] for row in table]
+    numbers = [[*WORDS].index(label) for label in labels]
+    options: dict[str, Any] = {"minutes": 1e-6, "reject": 0.05, "progress": False}
+    for y, given, wanted in (
+        (labels, {}, "rejected"),
+        (labels, {"reject_label": "none of these"}, "none of these"),
+        (numbers, {"reject_label": -1}, -1),
+    ):
+        mine = RobertaClassifier(**options, **given).fit(texts, y)
+        found = mine.predict([*texts[:6], *STRANGE])
+        assert found[-len(STRANGE) :].tolist() == [wanted] * len(STRANGE)
+        assert wanted not in mine.classes_.tolist()
+        assert mine.predict_proba(STRANGE).shape == (len(STRANGE), 3)
+        assert mine.score(STRANGE, [wanted] * len(STRANGE)) == 1.0
+
+
+def test_classes_that_are_no_text_name_one() -> None:
+    numbers, texts = read_target([0, 1, 0], 3), read_target(["a", "b", "rejected"], 3)
+    with pytest.raises(InputError, match=r"the classes are int; reject_label=.* names one"):
+        refused_label(0.05, None, numbers)
+    with pytest.raises(InputError, match="'rejected', which is a class; name another"):
+        refused_label(0.05, None, texts)
+    with pytest.raises(InputError, match="1, which is a class"):
+        refused_label(0.05, 1, numbers)
+    for target, label in ((numbers, "none"), (texts, -1), (read_target([True, False], 2), -1)):
+        with pytest.raises(InputError, match="give a value of their type"):
+            refused_label(0.05, label, target)
+    with pytest.raises(InputError, match="reject_label means nothing without reject"):
+        refused_label(None, "none", texts)
+    assert refused_label(None, None, numbers) is None
