@@ -121,20 +121,24 @@ def wrong(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("|")]
 
 
+def first_blocks(text: str) -> list[str]:
+    """A guide's first blocks, up to the first of the other language; its first, if that is far."""
+    found = [(block[1], block[0].rstrip("\n")) for block in BLOCK.finditer(text)][:3]
+    other = (i for i, (language, _) in enumerate(found) if language != found[0][0])
+    return [block for _, block in found[: next(other, 0) + 1]]
+
+
 def section(name: str) -> str:
     """Write what a guide says of its call."""
     page = ROOT / f"docs/guides/{name}.md"
     text = text_of(page)
     title = text.split("\n", 1)[0].removeprefix("# ")
-    blocks: dict[str, str] = {}
-    for block in BLOCK.finditer(text.partition("\n## What goes wrong\n")[0]):
-        blocks.setdefault(block[1], block[0])
     call, command = TEN[name]
     parts = [
         f"## {title}",
         first_paragraph(text),
         f"`{call}`; in a shell `{command}`. All of it: [{title}](docs/guides/{name}.md).",
-        *(block.rstrip("\n") for block in blocks.values()),
+        *first_blocks(text.partition("\n## What goes wrong\n")[0]),
         "What goes wrong:",
         "\n".join(f"- {line}." if line[-1] not in ".?!" else f"- {line}" for line in wrong(text)),
     ]
