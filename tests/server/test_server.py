@@ -429,7 +429,7 @@ BLOCKS = dict(
 @pytest.mark.parametrize(
     ("client", "printed"),
     [
-        ("OpenAI's client", "384 9"),
+        ("OpenAI's client", "384 10"),
         ("LangChain's client", "384"),
         ("Hugging Face's client", "(1, 384)"),
     ],
