@@ -169,15 +169,26 @@ def test_a_regression_without_a_mistake_is_taken_at_once() -> None:
 
 
 def test_labels_that_negate_each_other_start_fit_no_better_than_codes() -> None:
-    """The words of "irony" and "non_irony" differ by what no text says."""
-    texts = ["What a joy, Monday again.", "Great, it rains on my day off.", "The bus is late."]
-    texts += ["We meet at noon.", "Love to wait in line for hours.", "She baked bread."]
+    """The words of "cooking" and "not cooking" differ by what no text says."""
+    kitchen = [
+        "Stir the onions.",
+        "Bake the bread for an hour.",
+        "Salt the water.",
+        "Peel two eggs.",
+    ]
+    field = [
+        "The striker scored.",
+        "A late penalty won it.",
+        "They lost at home.",
+        "The match is on.",
+    ]
     found = []
-    for ironic, plain in (("irony", "non_irony"), ("1", "2"), ("irony", "report")):
-        labels = [ironic, ironic, plain, plain, ironic, plain]
-        rows = [{"text": text, "label": own} for text, own in zip(texts, labels, strict=True)]
+    for one, other in (("cooking", "not cooking"), ("1", "2"), ("cooking", "football")):
+        rows = [{"text": text, "label": one} for text in kitchen]
+        rows += [{"text": text, "label": other} for text in field]
         mine = fit(rows, minutes=1e-6, progress=False)
-        found.append(mine.predict_proba("So happy to be stuck here.")[0].tolist())
+        found.append(mine.predict_proba("The oven is hot.")[0].tolist())
     negated, codes, named = found
+    # Labels are sorted: "cooking" and "1" come first in each.
     assert negated == pytest.approx(codes, abs=1e-5)
     assert named != pytest.approx(codes, abs=1e-3)
