@@ -107,8 +107,8 @@ class ClassMeasure:
     """What a report calls it."""
     meaning: str
     """A sentence for readers of a model card."""
-    compute: Callable[[Tensor, Tensor, Tensor | None], float]
-    """From the answered and the wanted classes, and the rows' weights or None, each (n,)."""
+    compute: Callable[..., float]
+    """From the answered and the wanted classes, each (n,), and the rows' weights if they differ."""
 
 
 CLASS_MEASURES = {
@@ -132,4 +132,5 @@ def class_measures(
         >>> class_measures(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 1]))
         {'accuracy': 1.0, 'f1_macro': 1.0, 'mcc': 1.0}
     """
-    return {k: each.compute(answered, wanted, weights) for k, each in CLASS_MEASURES.items()}
+    weighted = () if weights is None else (weights,)
+    return {k: each.compute(answered, wanted, *weighted) for k, each in CLASS_MEASURES.items()}

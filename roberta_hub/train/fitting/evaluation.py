@@ -172,7 +172,10 @@ def _class_numbers(parts: Sequence[tuple[str, Prediction, float]]) -> dict[str, 
     wanted, answered = [label for label, _, _ in parts], [answer.best for _, answer, _ in parts]
     place = {name: i for i, name in enumerate({*wanted, *answered})}
     given, right = (torch.tensor([place[name] for name in own]) for own in (answered, wanted))
-    weights = torch.tensor([amount for _, _, amount in parts], dtype=torch.float64)
+    amounts = [amount for _, _, amount in parts]
+    weights = None
+    if any(amount != 1 for amount in amounts):
+        weights = torch.tensor(amounts, dtype=torch.float64)
     found = class_measures(given, right, weights)
     return {CLASS_MEASURES[key].title: number for key, number in found.items()}
 
