@@ -400,6 +400,8 @@ FAIRSEQ_PROGRAMS = {
 """fairseq's programs that are no trainers, each with what does its work."""
 
 COMMANDS = {
+    "api": ("serve",),
+    "server": ("serve",),
     "attribute": ("explain",),
     "benchmark": ("evaluate", "compare"),
     "cache": ("models", "download"),
@@ -495,12 +497,7 @@ def task_advice(name: str) -> Remedy | None:
     return Remedy(f"{task} of a loaded model: {python}", f"{task}: roberta-hub {shell}")
 
 
-_SERVED = (
-    "done in Python, by any server that calls the model: docs/guides/serve.md has two; "
-    "roberta-hub ui shows a page on this machine"
-)
 IN_PYTHON = {
-    "api": _SERVED,
     "attention": "a method of the model in Python, roberta.attention(texts)",
     "decode": "a method of the model in Python, roberta.decode(ids)",
     "disambiguate-pronoun": "a method of the model in Python, roberta.disambiguate_pronoun(text)",
@@ -510,8 +507,6 @@ IN_PYTHON = {
     "help": "an option, roberta-hub --help, and of each command",
     "quantize": "a method of the model in Python, roberta.optimize('int8')",
     "save": "a method of the model in Python, roberta.save(path); in the shell there is convert",
-    "serve": _SERVED,
-    "server": _SERVED,
     "upload": "done by `hf upload`, which takes what roberta-hub convert --to huggingface writes",
     "version": "an option, roberta-hub --version",
 }

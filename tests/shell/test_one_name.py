@@ -19,7 +19,9 @@ PLOTS = [
     ("a3", "Nobody knows who he is.", "2024-03-07 12:45", "fine"),
 ]
 WITHOUT_A_MODEL = {"doctor", "run", "scan", "train", "vocabulary"}
-WITHOUT_TEXTS = {"convert", "download", "export", "models", "ui", *WITHOUT_A_MODEL} - {"vocabulary"}
+WITHOUT_TEXTS = {"convert", "download", "export", "models", "ui", "serve", *WITHOUT_A_MODEL} - {
+    "vocabulary"
+}
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +157,7 @@ def test_a_dash_is_spoken_of_where_a_text_begins_with_it(
         (("tokens", "a", "--tet", "b"), "Did you mean '--text'?"),
         (("zero-shot", "a", "--candidate-labels", "b"), "Did you mean '--labels'?"),
         (("fill-mask", "a", "--top-k", "3"), "Did you mean '--topk'?"),
-        (("serve",), "docs/guides/serve.md has two; roberta-hub ui shows a page"),
+        (("server",), "there is serve ("),
         (("setfit",), "there is fit ("),
         (("shap",), "there is explain ("),
         (("clasify",), "did you mean classify?"),
