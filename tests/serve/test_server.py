@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 import torch
-from server.serving import ASK, post, served, start
+from serve.serving import ASK, post, served, start
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
