@@ -401,6 +401,8 @@ FAIRSEQ_PROGRAMS = {
 """fairseq's programs that are no trainers, each with what does its work."""
 
 COMMANDS = {
+    "api": ("serve",),
+    "server": ("serve",),
     "attribute": ("explain",),
     "benchmark": ("evaluate", "compare"),
     "cache": ("models", "download"),

@@ -84,7 +84,7 @@ def code(*words: object) -> str:
 
 NOT_SHOWN = (
     *("train", "fit", "vocabulary", "verify", "doctor", "download", "ui", "explain", "index"),
-    "duplicates",
+    *("duplicates", "serve"),
 )
 """Verbs whose examples take minutes, need a server, draw, or print what differs between machines:
 their pages show the command alone."""
@@ -127,6 +127,7 @@ GUIDES = {
     "convert": "reference/formats.md",
     "export": "guides/export.md",
     "ui": "guides/ui.md",
+    "serve": "guides/serve.md",
 }
 """The page that tells more of a verb, from docs/."""
 
@@ -410,6 +411,11 @@ API = {
         "A page to play with",
         "The guide: [a page to play with](../../guides/ui.md).",
         ("ui.page", "ui.serve"),
+    ),
+    "serve": (
+        "A server",
+        "The guide: [serve](../../guides/serve.md).",
+        ("serve",),
     ),
     "settings": (
         "Settings",

@@ -36,7 +36,7 @@ from hub_server import HubServer, environment
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "tests/data/fairseq/model.pt"
 MEMBERS = regular("m/dict.txt", b"a 1\n"), regular("m/model.pt", SAMPLE.read_bytes())
-OTHER = ("train", "fit", "verify", "ui")
+OTHER = ("train", "fit", "verify", "ui", "serve")
 """Verbs whose examples train for minutes, need a server (see the end of this file), or are one."""
 STUB = """#!/bin/sh
 printf '%s\\0' "$@" > "$CAPTURED/arguments"

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 import torch
-from server.started_server import ASK, post, served, start
+from serve.started_server import ASK, post, served, start
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
