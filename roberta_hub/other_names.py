@@ -449,7 +449,6 @@ COMMANDS = {
     "saliency": ("explain",),
     "semantic-search": ("similar",),
     "sentiment": ("classify", "zero-shot"),
-    "server": ("serve",),
     "setfit": ("fit",),
     "shap": ("explain",),
     "similarity": ("similar",),

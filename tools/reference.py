@@ -397,11 +397,6 @@ API = {
         "The guide: [an index on disk](../../guides/vector_index.md).",
         ("index", "open_index", "duplicates"),
     ),
-    "server": (
-        "A server",
-        "The guide: [a server](../../guides/serve.md).",
-        ("serve",),
-    ),
     "lakes": (
         "Lakes (files of texts)",
         "`from roberta_hub import scale`. What a lake promises: [lakes](../lakes.md).",
