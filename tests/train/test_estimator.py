@@ -364,7 +364,7 @@ def test_it_leaves_nothing_on_the_disk(
         ([1, -1, 1, 1], r"sample_weight\[1\]: is -1; a weight is a finite number, 0 or more"),
         ([1, 1, float("nan"), 1], r"sample_weight\[2\]: is nan"),
         ([1, 1, 1, "much"], r"sample_weight\[3\]: is 'much'"),
-        ([0, 0, 0, 0], "sample_weight is 0 for every text"),
+        ([0, 0, 0, 0], "sample_weight is zero for every text"),
         (np.ones((4, 2)), r"sample_weight has shape \(4, 2\); give one number for each text"),
         ([1, 0, 1, 0], "classes to tell apart must be at least two"),
     ],

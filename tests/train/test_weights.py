@@ -210,7 +210,7 @@ def test_weighted_scores_are_scikit_learns() -> None:
     wanted, answers, table, weights = drawn()
     rows = [LabelledText("", (n,), "", weight=w) for n, w in zip(wanted, weights, strict=True)]
     found = compute_scores("classification", rows, answers, dict.fromkeys(wanted, 40))
-    check_classes(found, wanted, [answer.label for answer in answers], table, weights)
+    check_classes(found, wanted, [str(answer.label) for answer in answers], table, weights)
     assert found.count == 120 and "each row counts by its weight" in found.details()
     low, high = found.interval
     even = compute_scores(
@@ -238,7 +238,7 @@ def test_shares_count_as_parts_of_rows() -> None:
     check_classes(
         found,
         [name for shares in parts for name, _ in shares],
-        [answers[i].label for i in index],
+        [str(answers[i].label) for i in index],
         [table[i] for i in index],
         [weights[i] * share for i, shares in enumerate(parts) for _, share in shares],
     )

@@ -99,7 +99,7 @@ def read_weights(sample_weight: Any, count: int) -> list[float] | None:
             raise InputError(said, place=Place("sample_weight", i))
         found.append(number)
     if not any(found):
-        raise InputError("sample_weight is 0 for every text; nothing to learn")
+        raise InputError("sample_weight is zero for every text; nothing to learn")
     scale = scale_of(found)
     return [scale * weight for weight in found]
 
