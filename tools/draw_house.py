@@ -35,6 +35,8 @@ SAYS = {
     "export": "model → ONNX, torch",
     "train": "texts → weights",
     "scale": "tables → tables",
+    "indexing": "vectors that are kept",
+    "server": "verbs over HTTP",
     "evaluation": "against the right answers",
     "verification": "ours against theirs",
     "fairseq_bridge": "models both ways",

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from roberta_hub import __version__
 from roberta_hub.arguments import one_of, short_repr, text_of
 from roberta_hub.errors import InputError, LakeError, Remedy
 from roberta_hub.indexing.about import About
@@ -33,6 +32,7 @@ from roberta_hub.settings import SentenceSettings
 from roberta_hub.show.report import Report, Reported, said
 from roberta_hub.text.texts import as_strings
 from roberta_hub.verbs.unanswered import unanswered
+from roberta_hub.version import version
 
 DEFAULT_MODEL = "roberta.tiny"
 _OF_QUERIES = ("query",)
@@ -275,7 +275,7 @@ def _about(
         width=verb.schema().field(VECTOR).type.list_size,
         text=find_schema(files, verb.text, []).text[0],
         key=key,
-        version=__version__,
+        version=version(),
     )
     if before is not None:
         before.check_same(about, path)

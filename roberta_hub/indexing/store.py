@@ -90,9 +90,11 @@ class Store:
 
     def as_table(self) -> Table:
         """Return the rows without their vectors, in their order."""
+        import pyarrow as pa
+
         names = [name for name in self.columns() if name != NUMBER]
         kinds = self.table.schema
-        schema = type(kinds)([kinds.field(name) for name in names])
+        schema = pa.schema([kinds.field(name) for name in names])
         return Table(self.path, names, lambda: self._rows_of(names), format=PARQUET, schema=schema)
 
     def _rows_of(self, names: Sequence[str]) -> NumberedRows:

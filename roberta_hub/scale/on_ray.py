@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from roberta_hub import __version__, extras
+from roberta_hub import extras
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, MissingExtraError, Remedy
 from roberta_hub.scale.plan import PLAN_FILE
 from roberta_hub.scale.units import WorkUnit
 from roberta_hub.scale.work import Attempts, Done, Job, SchedulerOptions, died, do_unit
+from roberta_hub.version import version
 
 CONNECT_TIMEOUT = 20.0
 """Seconds in which the head of a cluster must accept a connection."""
@@ -43,8 +44,8 @@ class Worker:
 
     def check(self) -> str:
         """Return why this machine cannot work on the plan; "" if it can."""
-        if self._version != __version__:
-            return f"it has roberta_hub {__version__}, and the driver has {self._version}"
+        if self._version != version():
+            return f"it has roberta_hub {version()}, and the driver has {self._version}"
         path = f"{self._job.folder}/{PLAN_FILE}"
         try:
             kind = self._job.system.get_file_info(path).type
@@ -242,7 +243,7 @@ class _Workers:
         on_node = NodeAffinitySchedulingStrategy(node_id=slot.node, soft=False)
         options = {"num_cpus": 0, "num_gpus": int(self._gpu)}
         worker = self._ray.remote(Worker).options(scheduling_strategy=on_node, **options)
-        return worker.remote(self._job, __version__)
+        return worker.remote(self._job, version())
 
     def _assign(self, slot: Slot, actor: Any, unit: WorkUnit) -> None:
         self._calls[actor.do.remote(unit)] = _Call(slot, actor, unit, time.monotonic())

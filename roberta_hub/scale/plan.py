@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roberta_hub import __version__
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
 from roberta_hub.scale.columns import arrow
@@ -20,6 +19,7 @@ from roberta_hub.scale.sources import LakeSource, SourceFile
 from roberta_hub.scale.units import WorkUnit, plan_units
 from roberta_hub.scale.verb import Verb
 from roberta_hub.scale.work import Job
+from roberta_hub.version import version
 
 PLAN_FILE = "_plan.json"
 PLAN_VERSION = 1
@@ -76,7 +76,7 @@ def collect_settings(
     settings |= {
         "text": list(source_schema.text),
         "keep": source_schema.keep.names,
-        "version": __version__,
+        "version": version(),
     }
     return dict(sorted(settings.items()))
 

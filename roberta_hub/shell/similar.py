@@ -32,7 +32,6 @@ BLOCK_ROWS = 2048
     epilog=examples(
         'roberta-hub similar "a dog" -i corpus.txt',
         'roberta-hub similar "late delivery" -i reviews.csv --text text -k 3 -f jsonl',
-        'roberta-hub similar "late delivery" -i reviews.lance -k 3',
     )
 )
 @takes_arguments(

