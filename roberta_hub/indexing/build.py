@@ -35,9 +35,6 @@ from roberta_hub.verbs.unanswered import unanswered
 from roberta_hub.version import version
 
 DEFAULT_MODEL = "roberta.tiny"
-_OF_QUERIES = ("query",)
-_OF_TEXTS = ("document", "passage", "corpus")
-"""Names of sentence-transformers' prompts for queries and for documents."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +196,8 @@ def _alone(system: Any, path: str) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise InputError(f"{path}: another process writes this index; wait for its end") from None
+    except (OSError, NotImplementedError):  # a file system without locks
+        pass
     try:
         yield
     finally:
@@ -256,9 +255,11 @@ def _about(
     path: str,
 ) -> About:
     """Say what the vectors of a source will be; refuse what would not fit to those there are."""
+    from roberta_hub.inference.search import search_prompts
+
     loaded = load_once(verb.model, verb.revision, verb.device, verb.dtype, verb.optimize)
     settings = loaded.roberta.sentence or SentenceSettings()
-    asked, found = (_prompt(settings, names) for names in (_OF_QUERIES, _OF_TEXTS))
+    asked, found = search_prompts(settings)
     if before is not None:
         asked, found = before.query_prompt, before.prompt
     metric_of(settings.similarity)
@@ -280,10 +281,6 @@ def _about(
     if before is not None:
         before.check_same(about, path)
     return about
-
-
-def _prompt(settings: SentenceSettings, names: Sequence[str]) -> str:
-    return next((settings.prompts[name] for name in names if name in settings.prompts), "")
 
 
 def _kept(store: Store, about: About, keep: Sequence[str] | None) -> list[str] | None:

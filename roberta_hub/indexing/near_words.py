@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-import regex
-
 from roberta_hub.errors import MissingExtraError
 from roberta_hub.extras import install
+from roberta_hub.inference.word_index import words_of
 from roberta_hub.text.learnt import folded
 
 PERMUTATIONS = 128
@@ -21,9 +20,6 @@ RECALL = 0.99
 """Least probability that a pair at the threshold becomes a candidate."""
 SHINGLE = 3
 """Words of a shingle."""
-_ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_WORD = regex.compile(rf"[{_ALONE}]\p{{M}}*|[\w--[{_ALONE}]]+", regex.V1)
-"""A run of letters and digits, or one character of a script without spaces."""
 
 
 def shingles(text: str) -> frozenset[int]:
@@ -36,7 +32,7 @@ def shingles(text: str) -> frozenset[int]:
         2
     """
     plain = folded(text)
-    words = _WORD.findall(plain) or [plain]
+    words = words_of(plain) or [plain]
     runs = (words[i : i + SHINGLE] for i in range(max(1, len(words) - SHINGLE + 1)))
     return frozenset(map(_hash, runs))
 

@@ -77,6 +77,20 @@ class Hit:
         return self.text if isinstance(self.text, str) else " | ".join(self.text)
 
 
+def search_prompts(settings: SentenceSettings) -> tuple[str, str]:
+    """Return what is put before queries, and before the texts of a corpus.
+
+    Example:
+        >>> search_prompts(SentenceSettings(prompts={"query": "ask: ", "passage": "text: "}))
+        ('ask: ', 'text: ')
+    """
+    query, corpus = (
+        next((settings.prompts[name] for name in names if name in settings.prompts), "")
+        for names in (_OF_QUERIES, _OF_CORPUS)
+    )
+    return query, corpus
+
+
 def search_texts(
     runner: Runner,
     settings: SentenceSettings,
@@ -99,10 +113,7 @@ def search_texts(
     def embed(given: Sequence[Text], prompt: str) -> Tensor:
         return text_vectors(runner, given, settings, prompt, truncate_dim)
 
-    asked, found = (
-        next((settings.prompts[name] for name in names if name in settings.prompts), "")
-        for names in (_OF_QUERIES, _OF_CORPUS)
-    )
+    asked, found = search_prompts(settings)
     texts: list[Text] = []  # of the queries, also of an iterator; none if they are vectors
 
     def of_queries(given: Sequence[Text]) -> Tensor:

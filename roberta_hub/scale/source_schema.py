@@ -33,13 +33,14 @@ from roberta_hub.scale.sources import (
     partition_values,
     unreadable,
 )
+from roberta_hub.verbs.vectors import SAMPLE_TEXTS
 
 FOOTER_READERS = 16
 """Threads that read footers: every request to an object store has a latency."""
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 """A whole number that a column of int64 holds, as it is written."""
-SAMPLE_TEXTS, SAMPLE_FILES = 1024, 16
-"""Texts that the ranges of int8 vectors are those of, and the files that they are read from."""
+SAMPLE_FILES = 16
+"""Files that a sample of texts is read from, at most."""
 SAMPLE_OBJECTS = 1000
 """Objects of a JSONL file from which columns and types are inferred."""
 HEADER_BYTES = 10_000_000

@@ -31,14 +31,12 @@ from roberta_hub.shell.writing import format_of, open_sink
 from roberta_hub.terminal import progress_bar
 from roberta_hub.verbs.question import AnswerFormat, Question, Record, answer_as_columns, records
 from roberta_hub.verbs.unanswered import answer_in_parts
-from roberta_hub.verbs.vectors import sampled_ranges
+from roberta_hub.verbs.vectors import SAMPLE_TEXTS, sampled_ranges
 
 if TYPE_CHECKING:
     from roberta_hub.inference.verb_model import VerbModel
     from roberta_hub.interface import RobertaHubInterface
 
-SAMPLE_TEXTS = 1024
-"""First texts, whose vectors have the ranges of int8 vectors."""
 TEXT_ONLY_FORMATS = ("table", "npy")
 """Formats without a place for columns of a table: one shows texts, the other vectors alone."""
 AskModel = Callable[["RobertaHubInterface", list[Any]], Sequence[Record]]

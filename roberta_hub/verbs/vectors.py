@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from roberta_hub.inference.verb_model import VerbModel
 
 
+SAMPLE_TEXTS = 1024
+"""Texts whose vectors have the ranges of int8 vectors, where none are given."""
+
+
 def sampled_ranges(embed: Callable[[list[Any]], Tensor], texts: list[Any]) -> list[list[float]]:
     """Find the ranges of a sample's vectors; texts that cannot be embedded are left out."""
     import torch
