@@ -37,7 +37,7 @@ SAYS = {
     "scale": "tables → tables",
     "indexing": "vectors that are kept",
     "server": "verbs over HTTP",
-    "evaluation": "against the right answers",
+    "evaluation": "answers → scores",
     "verification": "ours against theirs",
     "fairseq_bridge": "models both ways",
     "fairseq_names": "fairseq's names, ours",
