@@ -7,30 +7,11 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from scale.lakes import WORDS
 from small_models import small_roberta
 
 import roberta_hub
 from roberta_hub import SentenceSettings
-
-WORDS = [
-    "a",
-    "dog",
-    "ran",
-    "fast",
-    "and",
-    "some",
-    "animal",
-    "slept",
-    "while",
-    "two",
-    "old",
-    "men",
-    "sang",
-    "of",
-    "rain",
-    "or",
-    "snow",
-]
 
 
 def write_encoder(folder: Path, seed: int = 0, **settings: object) -> Path:
