@@ -61,7 +61,7 @@ _TEST_VECTORS: dict[tuple[str, str], np.ndarray] = {}
 
 def vectors(model: str, texts: list[str]) -> np.ndarray:
     """Sentence vectors by `embed`, normalized. Shape: (N, C)"""
-    found: np.ndarray = loaded(model).embed(texts, progress=False).numpy()
+    found: np.ndarray = loaded(model).embed(texts, truncate=True, progress=False).numpy()
     return found
 
 
