@@ -1,4 +1,4 @@
-"""Says the version to modules that `roberta_hub/__init__.py` imports; it stands there."""
+"""Tells the version, which `roberta_hub/__init__.py` holds, to modules that it imports."""
 
 from __future__ import annotations
 

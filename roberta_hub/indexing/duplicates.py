@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from roberta_hub.arguments import one_of, short_repr
-from roberta_hub.errors import InputError, Remedy
+from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.indexing import is_index
 from roberta_hub.indexing.store import Store
 from roberta_hub.rows.formats import row_count
@@ -107,6 +107,7 @@ def duplicates(
 
     Raises:
         InputError: the threshold is no such number; or texts without an index by vectors.
+        InputTypeError: texts is one str that names no index.
         MissingExtraError: datasketch, or for an index lancedb, is not installed.
 
     Example:
@@ -115,11 +116,16 @@ def duplicates(
         ([0, 2], [0, 0, 2], 1)
     """
     one_of("by", by, tuple(THRESHOLDS))
-    store = Store(texts) if isinstance(texts, (str, os.PathLike)) and is_index(texts) else None
-    if store is None:
-        own: Any = texts if isinstance(texts, Iterator) else as_texts(texts, "texts")[0]
-        return find_duplicates(own, by, threshold)
-    return find_duplicates(store.texts(), by, threshold, store)
+    if isinstance(texts, (str, os.PathLike)):
+        if not is_index(texts):
+            raise InputTypeError(
+                f"texts is {short_repr(texts)}, one text; pass several, or the path of an index, "
+                "which ends in .lance. `roberta-hub duplicates -i FILE` reads a file"
+            )
+        store = Store(texts)
+        return find_duplicates(store.texts(), by, threshold, store)
+    own: Any = texts if isinstance(texts, Iterator) else as_texts(texts, "texts")[0]
+    return find_duplicates(own, by, threshold)
 
 
 def find_duplicates(

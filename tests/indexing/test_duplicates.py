@@ -16,7 +16,7 @@ import forks
 from indexed import WORDS
 
 import roberta_hub
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.indexing.near_words import bands_of, shingles
 from roberta_hub.text.learnt import folded
 
@@ -93,6 +93,12 @@ def test_bands_find_a_pair_at_the_threshold() -> None:
         bands, rows = bands_of(threshold)
         assert bands * rows <= 128
         assert 1 - (1 - threshold**rows) ** bands >= 0.98
+
+
+@pytest.mark.parametrize("path", ["reviews.csv", Path("reviews.csv")])
+def test_the_path_of_a_file_is_no_text(path: object) -> None:
+    with pytest.raises(InputTypeError, match=r"reviews\.csv.*one text; pass several, or the path"):
+        roberta_hub.duplicates(path)
 
 
 @pytest.mark.parametrize("threshold", [0, 1.5, True, "0.8", float("nan")])
