@@ -24,12 +24,20 @@ from roberta_hub.text.learnt import digest
 from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.examples import Examples, read_examples, wrap_note
 from roberta_hub.train.fitting.fitted import Fitted, judged_rows
+from roberta_hub.train.fitting.learner import seconds_of
 from roberta_hub.train.fitting.learning import Learnt, learn, reusable_head
 from roberta_hub.train.fitting.learning_options import LearningOptions
 from roberta_hub.train.fitting.method_selection import DEFAULT_MINUTES, METHOD_AS_IS
 from roberta_hub.train.fitting.model_card import model_card
 from roberta_hub.train.fitting.model_folder import check_output, finished, holds_model
-from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, choose_recipe, length_for
+from roberta_hub.train.fitting.recipe import (
+    SMALL_TABLE_ROWS,
+    choose_recipe,
+    large_table_plan,
+    length_for,
+    notes_of_minutes,
+    within_minutes,
+)
 from roberta_hub.train.fitting.rejection import scores_of_answered
 from roberta_hub.train.fitting.starting_model import (
     count_tokens,
@@ -102,8 +110,8 @@ def fit(
         max_length: longest text in training, in tokens. None: by the number of rows.
         minutes: limit of the work for choosing and learning, in minutes on two cores. None: two.
             The work is counted in tokens, not measured: a busy or slow machine takes longer. The
-            regression on the model's vectors is always tried. With more than 2,000 rows, `fit`
-            learns once and has no limit.
+            regression on the model's vectors is always tried. With more than 2,000 rows nothing is
+            chosen, and None is no limit: each row is learnt two or three times. Minutes lower that.
         balance: give rare classes the same weight as frequent ones. The model finds more of them.
             Its probabilities are then those for equally frequent classes.
         pooling: what the head reads, "cls" or "mean". None: what the model was trained with.
@@ -218,13 +226,15 @@ class ReadyClassifier:
     """Tokens to which they are cut."""
     unsure: bool = False
     """Whether the model may have been trained on these rows, and does not say so."""
+    seconds: float = 0.0
+    """Seconds of two cores that one pass over the rows takes."""
 
     def summary(self) -> str:
         """Write which model learns, and how its way is found, under what is cut."""
         size = sum(parameter.numel() for parameter in self.roberta.model.parameters())
         about = f"{self.config.model} ({size / 1e6:,.1f} M parameters) learns "
         minutes = self.options.minutes or DEFAULT_MINUTES
-        plan = f"each row {self.config.loop.max_epochs} times"
+        plan = large_table_plan(self.config.loop.max_epochs or 0, self.seconds)
         if self.examples.to_learn <= SMALL_TABLE_ROWS:
             plural = "" if minutes == 1 else "s"
             plan = f"in the best way that fits {minutes:g} minute{plural} of two cores"
@@ -298,7 +308,8 @@ def prepare_classifier(
     options = options or LearningOptions()
     directory = None if output is None else check_output(output)
     model, roberta = load_to_train(model)
-    if require_roberta(roberta.model, "fit trains").config.spectral_norm_heads:
+    about = require_roberta(roberta.model, "fit trains").config
+    if about.spectral_norm_heads:
         raise InputError(
             f"{model} has heads with spectral normalization, which fit does not train",
             remedy=Remedy("`roberta-hub train` trains them, or another model begins"),
@@ -318,13 +329,20 @@ def prepare_classifier(
     own = reusable_head(roberta, examples, options.pooling) is not None
     knows = own or holds_model(Path(model))
     notes += memory_note(roberta, model, [e.text for e in every], knows=knows)
+    train = lengths[: len(examples.train)]
     config = choose_recipe(
-        width=require_roberta(roberta.model, "fit trains").config.embed_dim,
-        lengths=lengths[: len(examples.train)],
+        width=about.embed_dim,
+        lengths=train,
         limit=limit,
         task=examples.task,
         options=options,
     )
     config = dataclasses.replace(config, model=model)
+    seconds = seconds_of(about, (min(length, limit) for length in train))
+    if examples.to_learn > SMALL_TABLE_ROWS:
+        config = within_minutes(config, options, seconds)
+        notes += notes_of_minutes(config, options, seconds)
     unsure = knows and not roberta.learnt
-    return ReadyClassifier(examples, roberta, config, options, directory, notes, cut, limit, unsure)
+    return ReadyClassifier(
+        examples, roberta, config, options, directory, notes, cut, limit, unsure, seconds
+    )

@@ -5,12 +5,13 @@ Legend: n rows, C width of the model, K outputs of the head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from roberta_hub.config import RobertaConfig
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import ClassificationHead
 from roberta_hub.model.roberta import Roberta, require_roberta
@@ -44,6 +45,11 @@ FLOPS_PER_SECOND = 1e11
 
 RunTask = Callable[[FineTuning, Config], None]
 """Trains a task in place, as `updates` does."""
+
+
+def seconds_of(model: RobertaConfig, lengths: Iterable[int]) -> float:
+    """Count the seconds of two cores that training on texts takes, each seen once."""
+    return training_flops(model, lengths) / FLOPS_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -132,8 +138,7 @@ class Learner:
 
     def work_of(self, rows: Sequence[int]) -> float:
         """Count the seconds of two cores that training on some rows takes, each seen once."""
-        lengths = [len(self.encoded.ids[i]) for i in rows]
-        return training_flops(self.model.config, lengths) / FLOPS_PER_SECOND
+        return seconds_of(self.model.config, (len(self.encoded.ids[i]) for i in rows))
 
     def work_of_training(self, rows: Sequence[int]) -> float:
         """Count the seconds of two cores that `train` takes."""

@@ -48,6 +48,7 @@ from roberta_hub.train.fitting.method_selection import (
     DEFAULT_MINUTES,
     METHOD_AS_IS,
     METHOD_COSINE,
+    METHOD_HEAD,
     METHOD_MEASURES,
     METHOD_OWN,
     METHOD_WHOLE,
@@ -69,7 +70,7 @@ from roberta_hub.train.fitting.pair_cosines import (
     new_pairs,
     pair_cosines,
 )
-from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, learns_embeddings
+from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS, learns_embeddings, with_epochs
 from roberta_hub.train.fitting.regression import solve
 from roberta_hub.train.fitting.rejection import (
     Rejection,
@@ -384,7 +385,7 @@ class _Table:
         budget = 60 * (options.minutes or DEFAULT_MINUTES)
         usual = config.loop.max_epochs or 1
         for epochs in range(usual, min(usual, MIN_EPOCHS) - 1, -1):
-            self.learner.config = _shorter(config, epochs)
+            self.learner.config = with_epochs(config, epochs)
             spent = self._works(way, parts)
             if usable := parts[: sum(work <= budget for work in spent)]:
                 return usable, ""
@@ -544,18 +545,17 @@ class _Table:
     def train_once(self) -> Learnt:
         """Learn all rows but those held out, which find the temperature and are never learnt."""
         learner = self.learner
-        if self.own is None:
-            # Drawn: every second row of a table may be of one class.
-            draw = random.Random(self.options.seed)
-            sample = sorted(draw.sample(self.train, min(HEAD_SAMPLE_ROWS, len(self.train))))
-            learner.reset_head(sample, self.inner)
-            encoded = learner.encoded
-            features = learner.features(encoded.examples(self.task, sample))
-            relative = encoded.relative_weights(sample)
-            scale = float((relative * features.norm(dim=1)).mean().clamp(min=1e-9))
-            known = features / scale, encoded.targets[sample], self.kind, START_STRENGTH
-            learner.set_head(solve(*known, weights=encoded.weights[sample]), scale)
-        learner.train(self.train)
+        if not self.config.loop.max_epochs:
+            self._regress(self.train)
+            choice = self._not_trained()
+        else:
+            if self.own is None:  # drawn: every second row of a table may be of one class
+                draw = random.Random(self.options.seed)
+                most = min(HEAD_SAMPLE_ROWS, len(self.train))
+                self._regress(sorted(draw.sample(self.train, most)))
+            learner.train(self.train)
+            why = f"{len(self.train):,} rows teach it enough"
+            choice = Choice(METHOD_ONCE, why, (), METHOD_MEASURES[self.task])
         judged = self._judged()
         logits = learner.logits(judged, range(len(self.examples.valid)))
         halves = rows_of_folds([list(range(len(logits)))])
@@ -574,9 +574,6 @@ class _Table:
         self._note_rejection(rejection)
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)
-        choice = Choice(
-            METHOD_ONCE, f"{len(self.train):,} rows teach it enough", (), METHOD_MEASURES[self.task]
-        )
         rows = self.examples.valid
         doubted = doubtful_answers(self.task, rows, answers)
         notes = []
@@ -584,12 +581,24 @@ class _Table:
             notes.append(
                 f"trials are made with at most {SMALL_TABLE_ROWS:,} rows; these were learnt once"
             )
-        if self.options.minutes:
-            notes.append(
-                f"minutes limit only tables of at most {SMALL_TABLE_ROWS:,} rows; these were "
-                "learnt once"
-            )
         return Learnt(choice, "held out", rows, answers, 0.0, divisor, counts, notes, doubted)
+
+    def _regress(self, rows: list[int]) -> None:
+        """Make the head a regression on some rows."""
+        learner, encoded = self.learner, self.learner.encoded
+        if self.own is None:
+            learner.reset_head(rows, self.inner)
+        features = learner.features(encoded.examples(self.task, rows))
+        relative = encoded.relative_weights(rows)
+        scale = float((relative * features.norm(dim=1)).mean().clamp(min=1e-9))
+        known = features / scale, encoded.targets[rows], self.kind, START_STRENGTH
+        learner.set_head(solve(*known, weights=encoded.weights[rows]), scale)
+
+    def _not_trained(self) -> Choice:
+        """Say why a large table teaches a regression alone."""
+        minutes = math.ceil(self.learner.work_of(self.train) / 60)
+        why = f"one pass over the rows takes {minutes:,} min of two cores; {MORE_MINUTES}"
+        return Choice(METHOD_HEAD, f"{METHOD_ONCE} was not tried, as {why}")
 
     # ---- answers ----
 
@@ -639,17 +648,6 @@ class _Table:
         if self.learner.shares is not None and not kept:
             logits = logits - self.learner.shares.log()
         return [Prediction.of(self.names, row) for row in logits.softmax(-1).tolist()]
-
-
-def _shorter(config: Config, epochs: int) -> Config:
-    """Let a run see its rows less often, with as large a share of warm-up."""
-    share = epochs / (config.loop.max_epochs or epochs)
-    warmup = round(share * (config.optimizer.warmup_updates or 0))
-    return dataclasses.replace(
-        config,
-        loop=dataclasses.replace(config.loop, max_epochs=epochs),
-        optimizer=dataclasses.replace(config.optimizer, warmup_updates=warmup),
-    )
 
 
 def reusable_head(

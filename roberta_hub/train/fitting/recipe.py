@@ -5,6 +5,8 @@ benchmarks/results/fit.md says what these choices reach on two sets of film revi
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -29,6 +31,8 @@ MULTI_LABEL_RATE = 3
 """Times as high is the rate of several labels."""
 SMALL_TABLE_RATE = 0.5
 """Share of the rate for training on a small table: its head begins as a regression."""
+LONG_MINUTES = 10
+"""Minutes of two cores above which a note says how long a large table takes."""
 
 
 def choose_recipe(
@@ -77,6 +81,57 @@ def run_config(
             log_every=min(max(1, updates // 100), 20),
         ),
     )
+
+
+def with_epochs(config: Config, epochs: int) -> Config:
+    """Let a run see its rows more or less often, with as large a share of warm-up."""
+    share = epochs / (config.loop.max_epochs or epochs or 1)
+    warmup = config.optimizer.warmup_updates
+    warmup = None if warmup is None else round(share * warmup)
+    return dataclasses.replace(
+        config,
+        loop=dataclasses.replace(config.loop, max_epochs=epochs),
+        optimizer=dataclasses.replace(config.optimizer, warmup_updates=warmup),
+    )
+
+
+def within_minutes(config: Config, options: LearningOptions, seconds: float) -> Config:
+    """Lower the passes over a large table to what the minutes allow; to 0 if not even one is.
+
+    `seconds` are those of one pass. A caller who says the epochs gets them.
+    """
+    if options.minutes is None or options.epochs is not None:
+        return config
+    usual = config.loop.max_epochs or 0
+    return with_epochs(config, min(usual, int(60 * options.minutes / max(seconds, 1e-9))))
+
+
+def large_table_plan(epochs: int, seconds: float) -> str:
+    """Write how a large table is learnt, and for how long.
+
+    Example:
+        >>> large_table_plan(3, 100), large_table_plan(1, 65), large_table_plan(0, 600)
+        ('each row 3 times, in about 5 min of two cores', 'each row once, in about 2 min of two \
+cores', 'by a regression on its vectors')
+    """
+    if not epochs:
+        return "by a regression on its vectors"
+    often = "once" if epochs == 1 else f"{epochs} times"
+    return f"each row {often}, in about {math.ceil(epochs * seconds / 60):,} min of two cores"
+
+
+def notes_of_minutes(config: Config, options: LearningOptions, seconds: float) -> list[str]:
+    """Say what fewer minutes would do, before a large table takes many."""
+    epochs = config.loop.max_epochs or 0
+    if options.minutes and options.epochs:
+        return ["epochs says how long these rows are learnt, and minutes do not shorten it"]
+    if options.minutes or epochs * seconds <= 60 * LONG_MINUTES:
+        return []
+    once = math.ceil(seconds / 60)
+    return [
+        f"learns {large_table_plan(epochs, seconds)}; with minutes={once} (--minutes {once}) "
+        "it sees each row once, and with fewer it learns a regression on its vectors"
+    ]
 
 
 def batch_for(rows: int) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from roberta_hub.train.fitting.learning_options import LearningOptions
+from roberta_hub.train.fitting.recipe import with_epochs
 from roberta_hub.train.settings import Config
 
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
@@ -44,7 +45,9 @@ def list_trials(config: Config, options: LearningOptions) -> list[Config]:
         if (rate, epochs) in seen:
             continue
         seen.add((rate, epochs))
-        found.append(_varied(config, rate, epochs))
+        varied = with_epochs(config, epochs)
+        adam = dataclasses.replace(varied.optimizer, lr=rate)
+        found.append(dataclasses.replace(varied, optimizer=adam))
     return found
 
 
@@ -56,14 +59,3 @@ def trial_name(config: Config) -> str:
 def _between(turns: float) -> float:
     """Return where on the way from -1 to 1 so many turns end."""
     return 2 * (turns % 1) - 1
-
-
-def _varied(config: Config, rate: float, epochs: int) -> Config:
-    longer = epochs / (config.loop.max_epochs or 1)
-    warmup = config.optimizer.warmup_updates
-    warmup = None if warmup is None else round(warmup * longer)
-    return dataclasses.replace(
-        config,
-        optimizer=dataclasses.replace(config.optimizer, lr=rate, warmup_updates=warmup),
-        loop=dataclasses.replace(config.loop, max_epochs=epochs),
-    )
