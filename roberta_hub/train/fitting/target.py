@@ -77,7 +77,7 @@ def read_target(y: Any, count: int) -> Target:
         return Target(labels, names, classes, True)
     if columns is not None or dtype is not None:
         said = f"y has {len(lists[0])} columns; a matrix of labels holds 0 and 1 alone"
-        raise InputError(f"{said}. {SHARES}")
+        raise InputError(f"{said}; {SHARES}")
     labels = [[label_of(one, f"y[{i}]") for one in row] for i, row in enumerate(lists)]
     names = sorted({name for row in labels for name in row})
     return Target(labels, names, np.array(names), True)
