@@ -1,10 +1,10 @@
-"""Which labels are wrong, and which texts to label next: against cleanlab and chance.
+"""Which labels are wrong: against cleanlab.
 
     pip install cleanlab scikit-learn
     python benchmarks/doubtful.py            # some minutes of one core
     python benchmarks/doubtful.py --seeds 1  # whether it works; writes no result
 
-Both are judged on `embed` vectors of roberta.tiny and scikit-learn's logistic regression (C=10), so
+They are judged on `embed` vectors of roberta.tiny and scikit-learn's logistic regression (C=10), so
 that ours and cleanlab's see the same probabilities. The sets are those that `fit.py` reports,
 `lib/fit_sets.py` draws them; rules were chosen on its tuning sets. Vectors are kept in
 `runs/doubtful`. Writes `benchmarks/results/doubtful.{md,json}`.
@@ -17,7 +17,7 @@ import random
 import sys
 import warnings
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -27,21 +27,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from lib.fit_sets import REPORTED, Row  # noqa: E402
-from lib.label_next import most_useful, uncertainty  # noqa: E402
 from lib.report import about, write  # noqa: E402
 
 from roberta_hub.train.data.sentences import LabelledText  # noqa: E402
 from roberta_hub.train.fitting.doubtful import doubts, likely_wrong  # noqa: E402
 
 SETS = {"sst2": 1000, "imdb": 600, "banking10": 1000, "banking10b": 1000, "banking10c": 1000}
-"""Rows to learn from or to choose among."""
+"""Rows to draw tables from."""
 TEST = 400
 ROWS, NOISE = (200, 600), (0.1, 0.2)
 """Rows of a table, and the share of them that get another label at random."""
-START, MORE = 8, (20, 50)
-"""Rows a class with labels at first, and rows that are labelled then."""
-CHANCE = 4
-"""Draws at random that stand against each choice."""
 
 Set = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Vectors and classes to learn from, and those to test on."""
@@ -126,45 +121,13 @@ def f1(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(2 * (found & wanted).sum() / max(found.sum() + wanted.sum(), 1))
 
 
-# ------------------------------------------------------------------- texts to label
-
-
-def to_label(name: str, seed: int) -> dict[str, float]:
-    """Label some more rows, ours or any, and measure the accuracy then, in per cent."""
-    x, y, test, right = vectors(name)
-    luck = np.random.default_rng(seed)
-    order = luck.permutation(len(x))
-    first = np.concatenate([order[y[order] == k][:START] for k in range(int(y.max()) + 1)])
-    pool = np.setdiff1d(order, first)
-    begun = regression(x[first], y[first])
-    doubt = uncertainty(torch.tensor(begun.predict_proba(x[pool])))
-    ranked = most_useful(doubt, torch.tensor(x[pool]), torch.tensor(x[first]), max(MORE))
-
-    def reached(more: np.ndarray) -> float:
-        learnt = np.concatenate([first, more])
-        return 100 * float((regression(x[learnt], y[learnt]).predict(test) == right).mean())
-
-    found = {"at first": 100 * float((begun.predict(test) == right).mean())}
-    for count in MORE:
-        by_chance = [reached(luck.permutation(pool)[:count]) for _ in range(CHANCE)]
-        surest = doubt.argsort(descending=True, stable=True)[:count].numpy()
-        found |= {
-            f"{count} ours": reached(pool[ranked[:count]]),
-            f"{count} unsure": reached(pool[surest]),
-            f"{count} random": mean(by_chance),
-        }
-    return found
-
-
 # ------------------------------------------------------------------- the page
 
 
-def page(wrong: dict[str, list[dict[str, float]]], label: dict[str, list[dict[str, float]]]) -> str:
-    """Write both tables."""
+def page(wrong: dict[str, list[dict[str, float]]]) -> str:
+    """Write the table."""
     lines = [
-        "# Wrong labels, and texts to label next",
-        "",
-        "## Likely wrong labels",
+        "# Likely wrong labels",
         "",
         "In tables of 200 and 600 rows 10 and 20 % of the labels were changed at random. "
         "Probabilities are out-of-fold (5 folds) of a logistic regression on `embed` of "
@@ -186,34 +149,6 @@ def page(wrong: dict[str, list[dict[str, float]]], label: dict[str, list[dict[st
         cells = [f"{m[key]:.3f}" for key in ("ours", "confidence", "margin")]
         cells += [f"{m['AUC ours']:.3f}, {m['AUC confidence']:.3f}"]
         lines.append(row([name, *cells, f"{m['F1 ours']:.3f}", f"{m['F1 cleanlab']:.3f}"]))
-    lines += [
-        "",
-        "## Texts to label next",
-        "",
-        "The package has no such ranking, for this one is not better than chance on every set: on "
-        "the two of film reviews it is not, and another pool and other test rows of them can turn "
-        "the sign. Of seventeen rules it had the best mean on five tuning sets (+2.2 and +3.9 "
-        "points, on none below +0.8).",
-        "",
-        f"A regression on the same vectors learns {START} rows a class, then the first 20 or 50 of "
-        "`lib/label_next.py` too, or as many at "
-        "random (the mean of four draws), or the least sure "
-        "ones. Accuracy on test rows, in per cent; *gain* over random, ± its standard error over "
-        f"{len(next(iter(label.values())))} seeds.",
-        "",
-        "| set | at first | 20: ours | unsure | random | gain | 50: ours | unsure | random "
-        "| gain |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for name, found in label.items():
-        cells = [name, f"{mean(one['at first'] for one in found):.1f}"]
-        for count in MORE:
-            for way in ("ours", "unsure", "random"):
-                cells.append(f"{mean(one[f'{count} {way}'] for one in found):.1f}")
-            gains = [one[f"{count} ours"] - one[f"{count} random"] for one in found]
-            error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
-            cells.append(f"{mean(gains):+.1f} ± {error:.1f}")
-        lines.append(row(cells))
     return "\n".join(lines)
 
 
@@ -224,17 +159,15 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     wrong: dict[str, list[dict[str, float]]] = {}
-    label: dict[str, list[dict[str, float]]] = {}
     for name in SETS:
         tables = [(rows, noise, seed) for rows in ROWS for noise in NOISE for seed in seeds]
         wrong[name] = [wrong_labels(name, *table) for table in tables]
-        label[name] = [to_label(name, seed) for seed in seeds]
         print(name, "done", flush=True)
-    text = page(wrong, label)
+    text = page(wrong)
     print(text)
     if len(seeds) > 1:
         versions = about("torch", "scikit-learn", "cleanlab")
-        write("doubtful", text, {"wrong labels": wrong, "to label": label, "about": versions})
+        write("doubtful", text, {"wrong labels": wrong, "about": versions})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
+from roberta_hub.rows.labels import hold_shares
 from roberta_hub.rows.tables import KEPT_ROWS, Table, json_object, unknown_column
 from roberta_hub.rows.values import Fault, flag_in, is_blank
 
@@ -243,6 +244,9 @@ def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> In
     if len(flags) > 1:
         python += f", or learn several with label={flags!r}"
         shell += f", or learn several with --label {shell_list(flags)}"
+    elif argument == "label" and _are_shares(table, found):
+        python += f", or learn their shares with label={list(found)!r}"
+        shell += f", or learn their shares with --label {shell_list(found)}"
     data = ""
     if is_headless(table):
         data = f"{HEADLESS_NOTE}. "
@@ -251,6 +255,12 @@ def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> In
         f"{table.name}: {_candidates(found)} the {what}. {data}{table.listed()}",
         remedy=Remedy(python, shell),
     )
+
+
+def _are_shares(table: Table, names: Sequence[str]) -> bool:
+    """Tell whether columns hold how likely each class is."""
+    rows = [row.values for row in islice(table.rows(), KEPT_ROWS)]
+    return len(names) > 1 and hold_shares([{name: row[name] for name in names} for row in rows])
 
 
 def _candidates(found: Sequence[str]) -> str:

@@ -175,6 +175,12 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "white space": (["a", "b"], ["x", "x "], "y has labels that differ in white space alone"),
     "a cube": (["a"], np.zeros((1, 1, 1)), "y has shape (1, 1, 1)"),
     "counts": (["a", "b"], np.array([[1, 2], [0, 3]]), "y has 2 columns; a matrix of labels holds"),
+    "shares": (
+        ["a", "b"],
+        np.array([[0.9, 0.1], [0.3, 0.7]]),
+        "are learnt by roberta_hub.fit(table)",
+    ),
+    "dicts": (["a", "b"], [{"x": 0.9, "y": 0.1}, {"x": 1}], "y holds dict; shares of classes are"),
     "no lists": (["a", "b"], [["x"], "y"], "y[1]: 'y' among lists of labels"),
     "both": (["a", ("b", "c")], ["x", "y"], "X[1]: 2 sentences; give single texts alone, or pairs"),
     "threes": ([("a", "b", "c")], ["x"], "X[0]: 3 sentences"),

@@ -269,6 +269,20 @@ def test_likely_columns_of_labels_are_named() -> None:
     assert not noted(read_examples(single), "hold 0 and 1")
 
 
+def test_likely_columns_of_shares_are_named() -> None:
+    rows = [{"text": f"text {i}", "neg": i / 10, "pos": 1 - i / 10} for i in range(11)]
+    with pytest.raises(
+        InputError, match=r"or learn their shares with label=\['neg', 'pos'\]"
+    ) as caught:
+        read_examples(rows)
+    assert "or learn their shares with --label neg,pos" in caught.value.in_shell()
+    assert read_examples(rows, label=["neg", "pos"]).task == "classification"
+    rows[3]["pos"] = 0.5
+    with pytest.raises(InputError) as caught:
+        read_examples(rows)
+    assert "shares" not in str(caught.value)
+
+
 def test_a_column_of_one_value_or_of_others_is_no_likely_label() -> None:
     table = table_of([{"a": 1, "b": i % 2, "c": i % 3, "d": "", "e": i == 2} for i in range(6)])
     assert flag_columns(table, table.columns) == ["b", "e"]

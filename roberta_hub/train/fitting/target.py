@@ -15,6 +15,12 @@ from roberta_hub.rows.values import is_blank, is_missing, number_in, to_python
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SHARES = (
+    "shares of classes are learnt by roberta_hub.fit(table), which takes dicts or a column for "
+    "each class"
+)
+"""Where labels go that scikit-learn's tools have no form for."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -70,7 +76,8 @@ def read_target(y: Any, count: int) -> Target:
         labels = [[name for name, one in zip(names, row, strict=True) if one] for row in lists]
         return Target(labels, names, classes, True)
     if columns is not None or dtype is not None:
-        raise InputError(f"y has {len(lists[0])} columns; a matrix of labels holds 0 and 1 alone")
+        said = f"y has {len(lists[0])} columns; a matrix of labels holds 0 and 1 alone"
+        raise InputError(f"{said}; {SHARES}")
     labels = [[label_of(one, f"y[{i}]") for one in row] for i, row in enumerate(lists)]
     names = sorted({name for row in labels for name in row})
     return Target(labels, names, np.array(names), True)
@@ -126,7 +133,8 @@ def _of_classes(values: Sequence[Any], dtype: Any) -> Target:
         classes, places = np.unique(array, return_inverse=True)
     except TypeError:  # no order among several types
         kinds = ", ".join(sorted({type(value).__name__ for value in values}))
-        raise InputError(f"y holds {kinds}; give labels of one type") from None
+        advice = SHARES if kinds == "dict" else "give labels of one type"
+        raise InputError(f"y holds {kinds}; {advice}") from None
     names = [_name(value) for value in classes.tolist()]
     if len(set(names)) < len(names):
         raise InputError(f"y has labels that differ in white space alone: {short_repr(names)}")
