@@ -268,8 +268,8 @@ ASKED = {
         "accuracy": _NUMBERS,
         "history": "no losses are kept; `roberta-hub train` writes them to log.csv",
         "metrics": _NUMBERS,
-        "next": "no ranking of texts to label next was clearly better than rows at random: label "
-        "some of those; doubtful lists rows whose label is likely wrong",
+        "next": "there is no ranking of texts to label next: the best gained a point or two over "
+        "rows at random, so label some of those; doubtful lists rows likely labelled wrong",
         "score": _NUMBERS,
     },
     "Scores": {"accuracy": "numbers has accuracy, F1 and the others by name"},

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from roberta_hub.settings import HeadKind
 from roberta_hub.train.fitting.regression import (
+    FEW_ROWS_STRENGTH,
+    FEW_ROWS_TRUST,
     LABEL_WORD_TRUSTS,
     ROW_STRENGTHS,
     Regression,
@@ -109,6 +111,12 @@ def test_a_solution_is_found_where_no_gradients_are_kept() -> None:
 FOLDS = [list(range(k, 60, 5)) for k in range(5)]
 
 
+@pytest.fixture
+def choosing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty rows are enough to choose."""
+    monkeypatch.setattr("roberta_hub.train.fitting.regression.MIN_ROWS_TO_CHOOSE", 60)
+
+
 def chosen(kind: HeadKind, features: Tensor, targets: Tensor, **more: Any) -> Regression:
     return regression(features, targets, kind, FOLDS, **more)
 
@@ -144,7 +152,20 @@ def test_another_label_of_a_row_changes_the_answers_to_others_alone(
     assert float(moved[[i for i in range(60) if i not in own]].min()) > 1e-4
 
 
-def test_settings_have_the_least_loss_on_unseen_rows() -> None:
+def test_few_rows_of_classes_choose_nothing() -> None:
+    features, targets = rows_of("single_label")
+    found = chosen("single_label", features, targets)
+    assert (found.settings.strength, found.settings.trust) == (FEW_ROWS_STRENGTH, 0.0)
+    words = torch.eye(3, 6).double()
+    found = chosen("single_label", features, targets, words=words)
+    assert (found.settings.strength, found.settings.trust) == (FEW_ROWS_STRENGTH, FEW_ROWS_TRUST)
+    layer = solve(features, targets, "single_label", 10.0, FEW_ROWS_TRUST * words)
+    assert_close(found.layer.weight, layer.weight)
+    left = chosen("multi_label", features, targets, words=words)  # each label has its own rows
+    assert left.settings.strength in ROW_STRENGTHS
+
+
+def test_settings_have_the_least_loss_on_unseen_rows(choosing: None) -> None:
     features, targets = rows_of("single_label")
     targets = targets[torch.randperm(60, generator=torch.Generator().manual_seed(0))]
     assert chosen("single_label", features, targets).settings.strength == min(ROW_STRENGTHS)
@@ -154,7 +175,7 @@ def test_settings_have_the_least_loss_on_unseen_rows() -> None:
 
 
 @pytest.mark.system
-def test_words_are_trusted_where_they_help() -> None:
+def test_words_are_trusted_where_they_help(choosing: None) -> None:
     """Few rows of many classes: a hint of each class's direction is worth more than they are."""
     generator = torch.Generator().manual_seed(3)
     centres = torch.nn.functional.normalize(torch.randn(6, 12, generator=generator).double())

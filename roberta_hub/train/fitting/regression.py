@@ -5,7 +5,7 @@ Legend: n rows, D features, K outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +20,11 @@ LABEL_WORD_TRUSTS = (0.0, 3.0, 6.0, 12.0)
 """Lengths of the weights that a label's own words suggest; 0: they suggest nothing."""
 FIRST_STRENGTH = 100.0
 """The strength with which the trust is chosen."""
+MIN_ROWS_TO_CHOOSE = 200
+"""Fewer rows of classes, counted by their weights, cannot choose either. By constants the regression
+is as good, and a training that starts there better (benchmarks/results/fit_elsewhere.md)."""
+FEW_ROWS_STRENGTH = 10.0
+FEW_ROWS_TRUST = 3.0
 MAX_STEPS = 200
 
 
@@ -153,6 +158,8 @@ def regression(
 ) -> Regression:
     """Choose the strength, and the trust in the labels' own words, by cross-validation.
 
+    Few rows of classes choose nothing.
+
     Args:
         features: (n, D), float64; of mean norm 1, about.
         targets: (n, K), float64; see `losses`.
@@ -171,11 +178,14 @@ def regression(
     """
     weights = features.new_ones(len(features)) if weights is None else weights
     search = _Search(features, targets, kind, folds, words, weights)
-    trusts = LABEL_WORD_TRUSTS if words is not None else LABEL_WORD_TRUSTS[:1]
-    trust = min(trusts, key=lambda trust: search.loss(RegressionSettings(FIRST_STRENGTH, trust)))
-    best = min((RegressionSettings(s, trust) for s in ROW_STRENGTHS), key=search.loss)
+    strengths, trusts = ROW_STRENGTHS, LABEL_WORD_TRUSTS
+    if kind == "single_label" and float(weights.sum()) < MIN_ROWS_TO_CHOOSE:
+        strengths, trusts = (FEW_ROWS_STRENGTH,), (FEW_ROWS_TRUST,)
+    trusts = (0.0,) if words is None else trusts
+    trust = search.best(RegressionSettings(FIRST_STRENGTH, trust) for trust in trusts).trust
+    best = search.best(RegressionSettings(strength, trust) for strength in strengths)
     layer = solve(features, targets, kind, best.strength, search.prior(best), weights=weights)
-    return Regression(layer, best, search.unseen[best])
+    return Regression(layer, best, search.answers(best))
 
 
 class _Search:
@@ -201,10 +211,19 @@ class _Search:
 
     def loss(self, settings: RegressionSettings) -> float:
         """Compute the mean loss on rows outside the training."""
+        each = losses(self.answers(settings), self.targets, self.kind)
+        return float((each * self.weights).mean() / self.weights.mean())
+
+    def answers(self, settings: RegressionSettings) -> Tensor:
+        """Answer each row by what the other folds teach."""
         if settings not in self.unseen:
             self.unseen[settings] = self._answers(settings)
-        each = losses(self.unseen[settings], self.targets, self.kind)
-        return float((each * self.weights).mean() / self.weights.mean())
+        return self.unseen[settings]
+
+    def best(self, settings: Iterable[RegressionSettings]) -> RegressionSettings:
+        """Return the settings with the least loss; what is alone is not tried for it."""
+        tried = list(settings)
+        return tried[0] if len(tried) == 1 else min(tried, key=self.loss)
 
     def _answers(self, settings: RegressionSettings) -> Tensor:
         found = torch.zeros_like(self.targets)
