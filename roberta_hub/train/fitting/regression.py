@@ -21,7 +21,7 @@ LABEL_WORD_TRUSTS = (0.0, 3.0, 6.0, 12.0)
 FIRST_STRENGTH = 100.0
 """The strength with which the trust is chosen."""
 MIN_ROWS_TO_CHOOSE = 200
-"""Fewer rows of classes, counted by their weights, cannot choose either. By constants the regression
+"""Fewer rows of classes (counted by weight) cannot choose either. By constants the regression
 is as good, and a training that starts there better (benchmarks/results/fit_elsewhere.md)."""
 FEW_ROWS_STRENGTH = 10.0
 FEW_ROWS_TRUST = 3.0
