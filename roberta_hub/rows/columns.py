@@ -260,7 +260,7 @@ def _unclear(table: Table, what: str, argument: str, found: Sequence[str]) -> In
 def _are_shares(table: Table, names: Sequence[str]) -> bool:
     """Tell whether columns hold how likely each class is."""
     rows = [row.values for row in islice(table.rows(), KEPT_ROWS)]
-    return len(names) > 1 and hold_shares([{name: row[name] for name in names} for row in rows])
+    return len(names) > 1 and hold_shares([{name: row.get(name) for name in names} for row in rows])
 
 
 def _candidates(found: Sequence[str]) -> str:
