@@ -268,8 +268,6 @@ ASKED = {
         "accuracy": _NUMBERS,
         "history": "no losses are kept; `roberta-hub train` writes them to log.csv",
         "metrics": _NUMBERS,
-        "next": "there is no ranking of texts to label next: the best gained a point or two over "
-        "rows at random, so label some of those; doubtful lists rows likely labelled wrong",
         "score": _NUMBERS,
     },
     "Scores": {"accuracy": "numbers has accuracy, F1 and the others by name"},

@@ -110,7 +110,7 @@ def finished(
     else:
         write_folder(roberta, output, card(output))
         made = load_model(output)
-    made.fitted = fitted
+    made.fitted = fitted.of(made)
     return made
 
 

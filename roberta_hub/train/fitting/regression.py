@@ -14,9 +14,9 @@ from torch import Tensor
 
 from roberta_hub.settings import HeadKind
 
-ROW_STRENGTHS = (10.0, 30.0, 100.0, 300.0)
+ROW_STRENGTHS: tuple[float, ...] = (10.0, 30.0, 100.0, 300.0)
 """Weight of the rows relative to the prior, for features of mean norm 1 (scikit-learn's C)."""
-LABEL_WORD_TRUSTS = (0.0, 3.0, 6.0, 12.0)
+LABEL_WORD_TRUSTS: tuple[float, ...] = (0.0, 3.0, 6.0, 12.0)
 """Lengths of the weights that a label's own words suggest; 0: they suggest nothing."""
 FIRST_STRENGTH = 100.0
 """The strength with which the trust is chosen."""
