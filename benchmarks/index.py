@@ -43,7 +43,8 @@ PEER_ROWS = 1000
 DRIVE = """
 import sys
 import roberta_hub
-roberta_hub.index(sys.argv[1], sys.argv[2], key="id", unit_rows=int(sys.argv[3]), progress=False)
+how = {"key": "id", "optimize": "auto", "unit_rows": int(sys.argv[3]), "workers": 2}
+roberta_hub.index(sys.argv[1], sys.argv[2], progress=False, **how)
 """
 
 

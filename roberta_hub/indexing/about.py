@@ -19,6 +19,7 @@ _WORDS = {
     "query_prompt": "the prompt of queries",
     "pooling": "the pooling",
     "dtype": "the dtype of its vectors",
+    "optimize": "how its model computes",
     "width": "the width of its vectors",
     "text": "the column with the texts",
     "key": "the key",
@@ -43,6 +44,8 @@ class About:
     pooling: tuple[str, ...]
     similarity: str
     dtype: str
+    optimize: str | None
+    """How the model computes on a CPU; see `scale.Verb`."""
     truncate_dim: int | None
     """How many numbers of each vector are kept; None: all."""
     width: int
