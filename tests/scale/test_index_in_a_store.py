@@ -39,7 +39,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             "AWS_ALLOW_HTTP": "true",  # LanceDB's
         }.items():
             monkeypatch.setenv(name, value)
-        found = fs.S3FileSystem(allow_bucket_creation=True)
+        found, _ = fs.FileSystem.from_uri("s3://lake?allow_bucket_creation=true")
         found.create_dir("lake")
         yield found
 
