@@ -219,9 +219,8 @@ class Store:
         self, query: str, column: str, topk: int, where: str | None
     ) -> list[dict[str, Any]]:
         """Rank the rows that share a word with a query by BM25, of equals the first, by number."""
-        from lancedb.query import MatchQuery
-
-        found = self.table.search(MatchQuery(query, column), query_type="fts").limit(topk)
+        asked = lancedb().query.MatchQuery(query, column)  # a text, no syntax
+        found = self.table.search(asked, query_type="fts").limit(topk)
         rows = self._rows(found.select([NUMBER, "_score"]).with_row_id(True), where)
         return sorted(rows, key=lambda row: (-row["_score"], row[NUMBER]))
 
