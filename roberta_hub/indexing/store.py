@@ -30,6 +30,8 @@ INDEXED_ROWS = 50_000
 PROBES = 40
 REFINE = 5
 """Partitions that a query looks into, and candidates per hit that are compared exactly."""
+LONG = 200
+"""Hits of a ranking so long that its end hardly counts: no more candidates than hits."""
 SCANNED_ROWS = 4096
 """Rows that are read at once."""
 ROUNDING = 1e-6
@@ -212,7 +214,7 @@ class Store:
         if exact:
             found = found.bypass_vector_index()
         else:
-            found = found.nprobes(PROBES).refine_factor(REFINE)
+            found = found.nprobes(PROBES).refine_factor(REFINE if topk < LONG else 1)
         return self._rows(found, where)
 
     def sharing_words(
