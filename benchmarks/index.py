@@ -2,13 +2,15 @@
 
     python benchmarks/index.py FOLDER                    # 100,000 sentences
     python benchmarks/index.py FOLDER --rows 1000000
+    python benchmarks/index.py FOLDER --choose           # recall by probes and candidates
 
 Vectors are roberta.tiny's. The maker of the index is killed three times at random, and starts
-again. Recall and milliseconds are of 500 other sentences, beside faiss on the same vectors (its
-`IndexFlatIP`, which is exact, and `IndexIVFPQ` with as many bytes a vector), and sentence-
-transformers' seconds on some of the texts. Near-duplicates are compared with brute force on the
-first 20,000 rows. All is in FOLDER, so the same call goes on after a crash. Needs the packages of
-`make test`, faiss-cpu and the shared folder. Writes `benchmarks/results/index.{md,json}`.
+again. Recall and milliseconds are of 100 other sentences, beside faiss on the same vectors: its
+`IndexFlatIP`, which is exact, `IndexIVFPQ` with a byte for 16 numbers, and inverted lists of a
+byte a number, as the index has them. sentence-transformers' rate is of some of the texts. Near-
+duplicates are compared with brute force on the first 20,000 rows. Each stage is noted in FOLDER, so
+the same call goes on after a crash. Needs the packages of `make test`, faiss-cpu and the shared
+folder. Writes `benchmarks/results/index.{md,json}`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +39,16 @@ from lib.report import about, write
 import roberta_hub
 
 KILLS = 3
-QUERIES = 500
-ASIDE = 200
+QUERIES = 100
+ASIDE = 100
 """Sentences by which the constants of the index were chosen; they judge nothing."""
 CHECKED_ROWS = 20_000
-PEER_ROWS = 1000
+PEER_ROWS = 200
 DRIVE = """
 import sys
 import roberta_hub
-roberta_hub.index(sys.argv[1], sys.argv[2], key="id", unit_rows=int(sys.argv[3]), progress=False)
+how = {"key": "id", "optimize": "auto", "unit_rows": int(sys.argv[3]), "workers": 2}
+roberta_hub.index(sys.argv[1], sys.argv[2], progress=False, **how)
 """
 
 
@@ -98,14 +103,26 @@ def size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def milliseconds(search: Callable[[Any], Any], vectors: Any) -> tuple[float, float, list[Any]]:
-    """Median and 95th percentile of one query at a time, and what was found."""
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of one query at a time."""
+
+    median: float
+    p95: float
+    cpu: float
+    """Mean of all threads; what other programs take of the machine is not in it."""
+
+
+def milliseconds(search: Callable[[Any], Any], vectors: Any) -> tuple[Times, list[Any]]:
+    """Time each query, and return what was found."""
     taken, found = [], []
+    before = time.process_time()
     for vector in vectors:
         began = time.perf_counter()
         found.append(search(vector))
         taken.append(1e3 * (time.perf_counter() - began))
-    return float(np.median(taken)), float(np.percentile(taken, 95)), found
+    cpu = 1e3 * (time.process_time() - before) / len(taken)
+    return Times(float(np.median(taken)), float(np.percentile(taken, 95)), cpu), found
 
 
 def recall(found: list[list[int]], exact: list[list[int]]) -> float:
@@ -125,15 +142,21 @@ def searches(index: Any, texts: list[str]) -> list[dict[str, Any]]:
     stored = stored.astype("float32")
     flat = faiss.IndexFlatIP(stored.shape[1])
     flat.add(stored)
-    began = time.monotonic()
-    lists = int(4 * len(stored) ** 0.5)
-    product = faiss.index_factory(
-        stored.shape[1], f"IVF{lists},PQ{stored.shape[1] // 16}", faiss.METRIC_INNER_PRODUCT
-    )
-    product.train(stored)
-    product.add(stored)
-    product.nprobe = 40
-    seconds = time.monotonic() - began
+    lists = int(2 * len(stored) ** 0.5)
+
+    def listed(rest: str) -> tuple[Any, float]:
+        began = time.monotonic()
+        name = f"IVF{lists},{rest}"
+        engine = faiss.index_factory(stored.shape[1], name, faiss.METRIC_INNER_PRODUCT)
+        engine.train(stored)
+        engine.add(stored)
+        engine.nprobe = 40
+        return engine, time.monotonic() - began
+
+    built = {
+        "faiss IndexIVFPQ, in memory": listed(f"PQ{stored.shape[1] // 16}"),
+        "faiss IVF,SQ8, in memory": listed("SQ8"),
+    }
     one = torch.from_numpy
 
     def ours(**how: Any) -> Callable[[Any], list[int]]:
@@ -146,22 +169,48 @@ def searches(index: Any, texts: list[str]) -> list[dict[str, Any]]:
         "index": ours(),
         "index, exact": ours(exact=True),
         "faiss IndexFlatIP, in memory": theirs(flat),
-        "faiss IndexIVFPQ, in memory": theirs(product),
+        **{name: theirs(engine) for name, (engine, _) in built.items()},
     }
     for search in ways.values():
         search(asked[0])  # opens what is opened once
     timed = {name: milliseconds(search, asked) for name, search in ways.items()}
-    exact = timed["index, exact"][2]
+    exact = timed["index, exact"][1]
     return [
         {
             "way": name,
             "recall": recall(found, exact),
-            "median": median,
-            "p95": p95,
-            **({"built": seconds} if name.startswith("faiss IndexIVF") else {}),
+            **asdict(times),
+            **({"built": built[name][1]} if name in built else {}),
         }
-        for name, (median, p95, found) in timed.items()
+        for name, (times, found) in timed.items()
     ]
+
+
+def choose(index: Any) -> str:
+    """Recall and milliseconds by constants of the index, on sentences that judge nothing."""
+    import torch
+
+    torch.set_num_threads(1)
+    asked = index._model().embed(queries(ASIDE, seed=2), prompt=index.about.query_prompt).numpy()
+
+    def found(vector: Any, probes: int, refine: int) -> list[int]:
+        search = index.table.search(vector, vector_column_name="vector").distance_type("cosine")
+        search = search.limit(10).select(["_number", "_distance"])
+        search = search.nprobes(probes).refine_factor(refine) if probes else search
+        search = search if probes else search.bypass_vector_index()
+        return [row["_number"] for row in search.to_list()]
+
+    exact = [found(vector, 0, 0) for vector in asked]
+    lines = ["| partitions looked into | candidates a hit | recall@10 | ms, median | CPU ms |"]
+    lines.append("|--:|--:|--:|--:|--:|")
+    for probes in (10, 20, 40, 80):
+        for refine in (1, 3, 5, 10):
+            times, own = milliseconds(partial(found, probes=probes, refine=refine), asked)
+            share = recall(own, exact)
+            lines.append(
+                f"| {probes} | {refine} | {share:.3f} | {times.median:.1f} | {times.cpu:.1f} |"
+            )
+    return "\n".join(lines)
 
 
 def embedding_rates(texts: list[str], folder: Path) -> dict[str, float]:
@@ -174,8 +223,10 @@ def embedding_rates(texts: list[str], folder: Path) -> dict[str, float]:
     if not (folder / "hf").exists():
         roberta.save(folder / "hf", format="huggingface")
     peer = SentenceTransformer(str(folder / "hf"), device="cpu")
+    fast = roberta_hub.load_model().eval().optimize("auto")
     ways: dict[str, Callable[[], Any]] = {
         "roberta_hub": lambda: roberta.embed(texts, progress=False),
+        "roberta_hub, as the index": lambda: fast.embed(texts, progress=False),
         "sentence-transformers": lambda: peer.encode(texts, batch_size=64),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
@@ -219,46 +270,53 @@ def checked(found: Any, near: set[tuple[int, int]]) -> dict[str, Any]:
     }
 
 
-def near_duplicates(texts: list[str], target: Path, folder: Path) -> dict[str, Any]:
+def near_duplicates(texts: list[str], target: Path) -> dict[str, Callable[[], Any]]:
     """Both ways on all rows, and beside brute force on the first."""
     some = texts[:CHECKED_ROWS]
-    by_words = roberta_hub.duplicates(texts, threshold=0.7)
-    found: dict[str, Any] = {
-        "words": {"rows": by_words.rows, "seconds": by_words.seconds, "report": str(by_words)},
-        "words, checked": checked(
-            roberta_hub.duplicates(some, threshold=0.7), pairs_by_brute_force(some, 0.7)
-        ),
-    }
-    by_vectors = roberta_hub.duplicates(target, by="vectors")
-    found["vectors"] = {"seconds": by_vectors.seconds, "report": str(by_vectors)}
+
+    def words() -> dict[str, Any]:
+        found = roberta_hub.duplicates(texts, threshold=0.7)
+        return {"rows": found.rows, "seconds": found.seconds, "report": str(found)}
+
+    def words_checked() -> dict[str, Any]:
+        found = roberta_hub.duplicates(some, threshold=0.7)
+        return checked(found, pairs_by_brute_force(some, 0.7))
+
+    def vectors() -> dict[str, Any]:
+        found = roberta_hub.duplicates(target, by="vectors")
+        near = near_vectors(target, found.threshold)
+        first = list(found.group[:CHECKED_ROWS])
+        kept = {row for row, group in enumerate(first) if row == group}
+        left = sum(a in kept and b in kept for a, b in near)
+        wrong = sum(
+            group != row and (group, row) not in near and found.similarity[row] < 1
+            for row, group in enumerate(first)
+        )
+        share = 1 - left / max(1, len(near))
+        own = {"pairs": len(near), "left": left, "recall": share, "wrong": wrong}
+        return {"seconds": found.seconds, "report": str(found), **own}
+
+    return {"words": words, "words, checked": words_checked, "vectors, checked": vectors}
+
+
+def near_vectors(target: Path, least: float) -> set[tuple[int, int]]:
+    """All pairs of the first rows whose cosine is not less."""
     rows = roberta_hub.open_index(target).table.to_arrow().sort_by("_number")[:CHECKED_ROWS]
     vectors = rows["vector"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
     near = set()
     for start in range(0, len(vectors), 1000):
-        a, b = np.nonzero(vectors[start : start + 1000] @ vectors.T >= by_vectors.threshold)
+        a, b = np.nonzero(vectors[start : start + 1000] @ vectors.T >= least)
         near |= {
             (i + start, j) for i, j in zip(a.tolist(), b.tolist(), strict=True) if i + start < j
         }
-    first = list(by_vectors.group[:CHECKED_ROWS])
-    kept = {row for row, group in enumerate(first) if row == group}
-    left = sum(a in kept and b in kept for a, b in near)
-    wrong = sum(
-        group != row and (group, row) not in near and by_vectors.similarity[row] < 1
-        for row, group in enumerate(first)
-    )
-    found["vectors, checked"] = {
-        "pairs": len(near),
-        "left": left,
-        "recall": 1 - left / max(1, len(near)),
-        "wrong": wrong,
-    }
-    return found
+    return near
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--choose", action="store_true")
     given = parser.parse_args()
     folder, rows = given.folder, given.rows
     folder.mkdir(parents=True, exist_ok=True)
@@ -270,22 +328,33 @@ def main() -> None:
     build(source, target, rows, state, folder)
     texts = pq.read_table(source)["text"].to_pylist()
     index = roberta_hub.open_index(target)
-    there = index.table.to_arrow().sort_by("_number")
-    once = there["id"].to_pylist() == list(range(rows)) and there["text"].to_pylist() == texts
+    if given.choose:
+        print(choose(index))
+        return
+
+    def measured(name: str, measure: Callable[[], Any]) -> Any:
+        """Measure, or read what a call that was killed has noted."""
+        if name not in state:
+            state[name] = measure()
+            noted.write_text(json.dumps(state))
+        return state[name]
+
+    def once() -> bool:
+        there = index.table.to_arrow().sort_by("_number")
+        return there["id"].to_pylist() == [*range(rows)] and there["text"].to_pylist() == texts
+
+    sizes = {"index": size(target), "source": source.stat().st_size}
     numbers = {
         "about": about("torch", "lancedb", "datasketch", "faiss-cpu", "sentence-transformers"),
         "rows": rows,
-        **state,
-        "each row once, in order": once,
-        "bytes": {
-            "index": size(target),
-            "source": source.stat().st_size,
-            "vectors": rows * index.about.width * 4,
-        },
-        "searches": searches(index, queries(QUERIES, seed=1)),
-        "texts a second": embedding_rates(texts[:PEER_ROWS], folder),
-        "duplicates": near_duplicates(texts, target, folder),
+        "bytes": {**sizes, "vectors": rows * index.about.width * 4},
     }
+    measured("each row once, in order", once)
+    measured("searches", lambda: searches(index, queries(QUERIES, seed=1)))
+    measured("texts a second", lambda: embedding_rates(texts[:PEER_ROWS], folder))
+    for name, measure in near_duplicates(texts, target).items():
+        measured(name, measure)
+    numbers |= state
     write("index", page(numbers), numbers)
 
 
@@ -294,13 +363,13 @@ def page(numbers: dict[str, Any]) -> str:
     rates = numbers["texts a second"]
     sizes = {name: f"{count / 1e6:,.0f} MB" for name, count in numbers["bytes"].items()}
     rows = [
-        f"| {way['way']} | {way['recall']:.3f} | {way['median']:.1f} | {way['p95']:.1f} |"
+        f"| {way['way']} | {way['recall']:.3f} | {way['median']:.1f} | {way['p95']:.1f} | "
+        f"{way['cpu']:.1f} |"
         for way in numbers["searches"]
     ]
-    near = numbers["duplicates"]
     checks = [
         f"| {name} | {own['pairs']:,} | {own['left']:,} | {own['recall']:.4f} | {own['wrong']} |"
-        for name, own in near.items()
+        for name, own in numbers.items()
         if name.endswith("checked")
     ]
     return "\n".join(
@@ -315,17 +384,19 @@ def page(numbers: dict[str, Any]) -> str:
             f"- Each row is there once, in order: {numbers['each row once, in order']}.",
             f"- The index has {sizes['index']}, its vectors alone {sizes['vectors']}, the texts' "
             f"Parquet {sizes['source']}.",
-            f"- Texts a CPU second, one thread: roberta_hub {rates['roberta_hub']:,.0f}, "
-            f"sentence-transformers {rates['sentence-transformers']:,.0f} (of {PEER_ROWS:,}).",
+            f"- Texts a CPU second, one thread, of {PEER_ROWS:,}: "
+            + ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
+            + ".",
             "",
             f"{QUERIES} other sentences, one at a time, without the model:",
             "",
-            "| | recall@10 | ms, median | ms, p95 |",
-            "|---|--:|--:|--:|",
+            "| | recall@10 | ms, median | ms, p95 | CPU ms |",
+            "|---|--:|--:|--:|--:|",
             *rows,
             "",
-            f"Near-duplicates: {near['words']['report']}. {near['vectors']['report']}. Beside "
-            f"brute force on the first {CHECKED_ROWS:,} rows:",
+            f"Near-duplicates: {numbers['words']['report']}. "
+            f"{numbers['vectors, checked']['report']}. Beside brute force on the first "
+            f"{CHECKED_ROWS:,} rows:",
             "",
             "| | near pairs | of which both are kept | found | wrong |",
             "|---|--:|--:|--:|--:|",

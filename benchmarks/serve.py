@@ -1,7 +1,7 @@
 """Requests per second, p50 and p99 of servers of all-MiniLM-L6-v2 at 1, 8 and 64 clients.
 
     python benchmarks/serve.py
-    python benchmarks/serve.py --only litserve "roberta-hub serve" plain --seconds 2 --rounds 1
+    python benchmarks/serve.py --only "roberta-hub serve" plain --seconds 2 --rounds 1
     python benchmarks/serve.py --infinity ENVIRONMENT/bin/infinity_emb
 
 All servers run all the time, and one is asked at a time, in turns: a round asks each for some
@@ -39,7 +39,6 @@ TITLES = {
     "plain": "FastAPI, sentence-transformers as written",
     "executor": "the same with a thread of the model's own, orjson",
     "batching": "the same, joining requests that wait",
-    "litserve": "LitServe around ours",
     "infinity": "infinity-emb",
 }
 CLIENTS = (1, 8, 64)
@@ -55,9 +54,8 @@ def command(engine: str, folder: str, port: int, infinity: str | None) -> list[s
         given = "--device cpu --engine torch --dtype float32 --no-bettertransformer"
         model = ["--model-id", folder, "--served-model-name", "m", "--port", str(port)]
         return [infinity, "v2", *model, *given.split(), "--url-prefix", "/v1"]
-    script = "served_litserve.py" if engine == "litserve" else "served_engines.py"
-    own = [folder] if engine == "litserve" else [engine, folder]
-    return [sys.executable, str(ROOT / "benchmarks/lib" / script), *own, str(port)]
+    script = str(ROOT / "benchmarks/lib/served_engines.py")
+    return [sys.executable, script, engine, folder, str(port)]
 
 
 class Client:
@@ -217,7 +215,7 @@ def main() -> None:
             process.terminate()
         for process in processes:
             process.wait(60)
-    facts = about("torch", "sentence-transformers", "fastapi", "uvicorn", "litserve")
+    facts = about("torch", "sentence-transformers", "fastapi", "uvicorn")
     shown = page(found, cosines)
     print(shown)
     if set(ENGINES) <= {*engines}:

@@ -1114,10 +1114,10 @@ class RobertaHubInterface(nn.Module):
         settings, runner = self._sentence_runner(**options)
         topk = whole_number("topk", topk, 1)
         most = topk if rerank is None else rank.candidates(topk)
-        reranker = None
+        second = None
         if rerank is not None:
-            reranker = _reranker(rerank, **options)
-            search.check_texts("rerank reads a query with a text", queries, corpus)
+            second = reranker(rerank, **options)
+            search.check_texts(rank.READS_TEXTS, queries=queries, corpus=corpus)
         asked, found = search.search_texts(
             runner,
             settings,
@@ -1128,8 +1128,8 @@ class RobertaHubInterface(nn.Module):
             ranges=ranges,
             words=words,
         )
-        if reranker is not None:
-            found = rank.reranked(reranker, asked, found, topk)
+        if second is not None:
+            found = rank.reranked(second, asked, found, topk)
         if isinstance(queries, str):
             return views.hits(queries, found[0])
         return views.hits_of_many(asked, found)
@@ -2043,7 +2043,7 @@ def verb_model(roberta: RobertaHubInterface, **options: Unpack[Options]) -> Verb
     )
 
 
-def _reranker(model: object, **options: Unpack[Options]) -> VerbModel:
+def reranker(model: object, **options: Unpack[Options]) -> VerbModel:
     """Check a cross-encoder before anything is searched."""
     if not isinstance(model, RobertaHubInterface):
         raise InputTypeError(

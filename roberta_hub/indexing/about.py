@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError
+
+if TYPE_CHECKING:
+    from roberta_hub.scale.models import Optimize
 
 ABOUT_KEY = b"roberta_hub"
 """Key of the record in the metadata of the table's schema."""
@@ -19,6 +22,7 @@ _WORDS = {
     "query_prompt": "the prompt of queries",
     "pooling": "the pooling",
     "dtype": "the dtype of its vectors",
+    "optimize": "how its model computes",
     "width": "the width of its vectors",
     "text": "the column with the texts",
     "key": "the key",
@@ -43,6 +47,8 @@ class About:
     pooling: tuple[str, ...]
     similarity: str
     dtype: str
+    optimize: Optimize | None
+    """How the model computes on a CPU; see `scale.Verb`."""
     truncate_dim: int | None
     """How many numbers of each vector are kept; None: all."""
     width: int

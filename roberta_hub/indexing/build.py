@@ -19,7 +19,7 @@ from roberta_hub.indexing.store import NUMBER, VECTOR, Store, metric_of
 from roberta_hub.rows.columns import check_clash
 from roberta_hub.rows.formats import row_count
 from roberta_hub.scale.columns import arrow
-from roberta_hub.scale.models import load_once
+from roberta_hub.scale.models import Optimize, load_once
 from roberta_hub.scale.outputs import is_local
 from roberta_hub.scale.reading import read_unit
 from roberta_hub.scale.run import UNIT_ROWS, at_one_commit, lake
@@ -67,6 +67,7 @@ def index(
     query_prompt: str | None = None,
     truncate_dim: int | None = None,
     dtype: Literal["float32", "float16"] | None = None,
+    optimize: Literal["float32", "int8", "bfloat16", "auto"] | None = None,
     keep: Sequence[str] | None = None,
     truncate: bool = False,
     stride: int | None = None,
@@ -102,6 +103,9 @@ def index(
             "query", if it has one.
         truncate_dim: keep so many numbers of each vector. None: as the index, else all.
         dtype: of the vectors: "float32" or "float16". None: as the index, else "float32".
+        optimize: how the model computes on a CPU: "float32" with its weights laid out for it, and
+            "bfloat16" and "int8" faster and rounded; "auto" takes what is fastest and near float32.
+            None: as the index, else as it was loaded.
         keep: columns of the source to keep beside the text and the key. None: those of the
             index, else all.
         truncate: cut texts that are too long for the model.
@@ -138,7 +142,7 @@ def index(
         key = before.key if key is None and before is not None else key
         taken, refusal = 0, None
         if _are_new(files, store, key):
-            verb = _verb(before, model, revision, text, dtype, truncate_dim)
+            verb = _verb(before, model, revision, text, dtype, truncate_dim, optimize)
             ways = {"device": device, "truncate": truncate or None, "stride": stride}
             verb = verb.replace(**{name: way for name, way in ways.items() if way is not None})
             verb, _ = at_one_commit(verb, parts.plan())
@@ -227,6 +231,7 @@ def _verb(
     text: str | None,
     dtype: Any,
     truncate_dim: int | None,
+    optimize: Optimize | None,
 ) -> Verb:
     """Take what was given, else what the index says of itself, else the defaults."""
     one_of("dtype", dtype, (None, *FLOATS))
@@ -235,6 +240,7 @@ def _verb(
             model, revision = before.model, revision or before.commit
         text, dtype = text or before.text, dtype or before.dtype
         truncate_dim = truncate_dim or before.truncate_dim
+        optimize = optimize or before.optimize
     return Verb(
         "embed",
         DEFAULT_MODEL if model is None else model,
@@ -242,6 +248,7 @@ def _verb(
         text=text,
         vectors=dtype or "float32",
         truncate_dim=truncate_dim,
+        optimize=optimize,
     )
 
 
@@ -272,6 +279,7 @@ def _about(
         pooling=settings.pooling,
         similarity=settings.similarity,
         dtype=verb.vectors,
+        optimize=verb.optimize,
         truncate_dim=verb.options.get("truncate_dim"),
         width=verb.schema().field(VECTOR).type.list_size,
         text=find_schema(files, verb.text, []).text[0],

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 By = Literal["words", "vectors"]
 THRESHOLDS = {"words": 0.8, "vectors": 0.95}
 """Least similarity of duplicates, unless the caller says otherwise."""
+ALL_COMPARED = 1_000_000
+"""Vectors from which a vector index finds those that are near: fewer are all compared, which is
+exact, and was faster (60,000 rows: see benchmarks/results/index.md)."""
 MISSING = -1
 """In place of a number: a row without a text."""
 HASH_BYTES = 16
@@ -93,7 +96,7 @@ def duplicates(
     are duplicates, and each duplicate is near to the one that stays for it.
 
     By words, candidates come from MinHash, which finds a pair at the threshold with probability
-    .99, and are compared exactly. By vectors, a table of fewer than 50,000 rows compares all; a
+    .99, and are compared exactly. By vectors, a table of fewer than a million rows compares all; a
     larger one takes its vector index.
 
     Args:
@@ -175,7 +178,8 @@ def _near(distinct: Iterator[tuple[int, str]], least: float, store: Store | None
     from roberta_hub.indexing.near_vectors import AllVectors, IndexedVectors
 
     deque(distinct, maxlen=0)  # all are read: equal texts are known
-    by_index = store.has_vector_index() and store.says().similarity == "cosine"
+    by_index = store.rows() >= ALL_COMPARED and store.has_vector_index()
+    by_index = by_index and store.says().similarity == "cosine"
     return IndexedVectors(store, least) if by_index else AllVectors(store, least)
 
 

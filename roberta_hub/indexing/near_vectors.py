@@ -8,8 +8,8 @@ from torch import Tensor
 
 from roberta_hub.indexing.store import Store
 
-BLOCK_ROWS = 512
-"""Vectors that are compared with others at once."""
+BLOCK_ROWS = 256
+"""Vectors that are compared with others at once: 1 GB of cosines with a million."""
 CANDIDATES = 32
 """Neighbours that a vector index is first asked for; where all are near, for more."""
 
@@ -51,10 +51,11 @@ class AllVectors:
         self._start += len(self._block)
         self._block = F.normalize(next(self._blocks)[1], dim=-1)
         self._before = len(self._rows)
-        scores = self._block @ self._kept[: self._before].T
-        none = torch.full((len(self._block), 1), -2.0)
-        best = torch.cat([none, scores], dim=1).max(dim=1)
-        self._best = best.values, best.indices - 1
+        if not self._before:
+            self._best = torch.full((len(self._block),), -2.0), torch.zeros(len(self._block))
+            return
+        best = (self._block @ self._kept[: self._before].T).max(dim=1)
+        self._best = best.values, best.indices
 
 
 class IndexedVectors:

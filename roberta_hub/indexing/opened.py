@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
-from roberta_hub.arguments import path_text, text_of, whole_number
+from roberta_hub.arguments import path_text, switch, text_of, whole_number
 from roberta_hub.indexing.about import About
 from roberta_hub.indexing.store import NUMBER, Store, metric_of, score_of
 from roberta_hub.inference.embed import check_vectors, vectors_of
-from roberta_hub.inference.search import Hit
+from roberta_hub.inference.rank import READS_TEXTS, candidates, reranked
+from roberta_hub.inference.search import COMPARES_WORDS, Hit, check_texts
+from roberta_hub.inference.word_index import RANKED, fused
+from roberta_hub.interface import reranker
 from roberta_hub.scale.models import LoadedModel, load_once
 from roberta_hub.text.texts import advise_of_empty, empty_places
 from roberta_hub.verbs.views import hits, hits_of_many
@@ -34,6 +37,44 @@ class RowHit(Hit):
     """The other columns of its row, by name."""
 
 
+@dataclass(frozen=True)
+class _Look:
+    """How the rows of an index are looked for."""
+
+    store: Store
+    about: About
+    where: str | None
+    exact: bool
+
+    def nearest(self, vector: Any, topk: int) -> list[RowHit]:
+        """Find the rows whose vectors are nearest."""
+        metric = metric_of(self.about.similarity)
+        rows = self._near(vector, topk, self.store.columns())
+        return [self._hit(row, score_of(metric, row.pop("_distance"))) for row in rows]
+
+    def with_words(self, query: Text, vector: Any, topk: int) -> list[RowHit]:
+        """Join what vectors find with what words find."""
+        most = max(topk, RANKED)
+        text = query if isinstance(query, str) else " ".join(query)
+        rankings = [
+            self._near(vector, most, [NUMBER]),
+            self.store.sharing_words(text, self.about.text, most, self.where),
+        ]
+        places = {row[NUMBER]: row["_rowid"] for ranking in rankings for row in ranking}
+        best = fused([[row[NUMBER] for row in ranking] for ranking in rankings], topk)
+        rows = self.store.fetched([places[number] for number, _ in best])
+        by_number = {row[NUMBER]: row for row in rows}
+        return [self._hit(by_number[number], score) for number, score in best]
+
+    def _near(self, vector: Any, topk: int, columns: Sequence[str]) -> list[dict[str, Any]]:
+        metric = metric_of(self.about.similarity)
+        return self.store.nearest(vector, metric, topk, self.where, self.exact, columns)
+
+    def _hit(self, row: dict[str, Any], score: float) -> RowHit:
+        row.pop("_rowid", None)
+        return RowHit(row.pop(NUMBER), score, row.pop(self.about.text), row)
+
+
 class Index:
     """An index that `index` wrote, opened for searches. `table` is LanceDB's, for all else."""
 
@@ -45,7 +86,7 @@ class Index:
         """What the vectors are: model, commit, digest, prompts, pooling, dtype, width."""
         self.table = store.table
         """LanceDB's table: versions, SQL, scalar indices, deletions."""
-        self._store, self._metric = store, metric_of(about.similarity)
+        self._store = store
         self._loaded, self._device = loaded, device
 
     def __len__(self) -> int:
@@ -60,6 +101,8 @@ class Index:
         queries: str,
         topk: int = 5,
         *,
+        words: bool = False,
+        rerank: RobertaHubInterface | None = None,
         where: str | None = None,
         exact: bool = False,
         **options: Unpack[Options],
@@ -70,6 +113,8 @@ class Index:
         queries: Texts | Tensor,
         topk: int = 5,
         *,
+        words: bool = False,
+        rerank: RobertaHubInterface | None = None,
         where: str | None = None,
         exact: bool = False,
         **options: Unpack[Options],
@@ -79,6 +124,8 @@ class Index:
         queries: str | Texts | Tensor,
         topk: int = 5,
         *,
+        words: bool = False,
+        rerank: RobertaHubInterface | None = None,
         where: str | None = None,
         exact: bool = False,
         **options: Unpack[Options],
@@ -92,6 +139,11 @@ class Index:
         Args:
             queries: one str, texts, or vectors (q, C) that the same model made.
             topk: maximum number of hits for a query.
+            words: also rank by the words that a text shares with the query (BM25, by LanceDB's
+                index of the words), and join the two rankings as `roberta.search` does; queries
+                are texts.
+            rerank: a cross-encoder that orders the best hits again, as in `roberta.search`: the
+                first four times `topk`, at least 20.
             where: condition on the columns, in SQL: "lang = 'en' AND year > 2020". Only rows that
                 meet it are looked at.
             exact: compare all rows, whatever their number.
@@ -100,9 +152,12 @@ class Index:
         Returns:
             A list of hits for each query, or one list for one str; the nearest hit is first. A hit
             has `index`, the number of its row in the order they came, `score`, `text`, and the
-            other columns as `row`.
+            other columns as `row`. The score is the model's similarity of two vectors, by default
+            their cosine; with `words` a sum of the two rankings', at most 2 / 61; with `rerank` the
+            cross-encoder's.
 
         Raises:
+            InputTypeError: `words` or `rerank` has vectors instead of texts.
             InputError: a condition that cannot be asked; a text that is too long; vectors of
                 another width; or the model is not that of the index, any more.
 
@@ -117,6 +172,13 @@ class Index:
         """
         topk = whole_number("topk", topk, 1)
         condition = None if where is None else text_of("where", where)
+        if words := switch("words", words):
+            check_texts(COMPARES_WORDS, queries=queries)
+        second = None
+        if rerank is not None:
+            second = reranker(rerank, **options)
+            check_texts(READS_TEXTS, queries=queries)
+        most = topk if second is None else candidates(topk)
         asked: list[Text] = []
 
         def embed(texts: Sequence[Text]) -> Tensor:
@@ -128,10 +190,15 @@ class Index:
             )
 
         vectors = check_vectors(vectors_of(queries, "queries", embed), "queries", self.about.width)
-        found: list[Any] = [
-            [self._hit(row) for row in self._rows(vector, topk, condition, exact)]
-            for vector in vectors.float().cpu().numpy()
-        ]
+        look = _Look(self._store, self.about, condition, exact)
+        arrays = vectors.float().cpu().numpy()
+        found: list[Any]
+        if words:
+            found = [look.with_words(*each, most) for each in zip(asked, arrays, strict=True)]
+        else:
+            found = [look.nearest(vector, most) for vector in arrays]
+        if second is not None:
+            found = reranked(second, asked, found, topk)
         shown: Any = (
             hits(queries, found[0])
             if isinstance(queries, str)
@@ -140,18 +207,12 @@ class Index:
         own: list[list[RowHit]] | list[RowHit] = shown
         return own
 
-    def _rows(self, vector: Any, topk: int, where: str | None, exact: bool) -> list[dict[str, Any]]:
-        return self._store.nearest(vector, self._metric, topk, where, exact)
-
-    def _hit(self, row: dict[str, Any]) -> RowHit:
-        score = score_of(self._metric, row.pop("_distance"))
-        return RowHit(row.pop(NUMBER), score, row.pop(self.about.text), row)
-
     def _model(self) -> RobertaHubInterface:
         """Load the model of the index when it is first asked."""
         if self._loaded is None:
-            self._loaded = load_once(self.about.model, self.about.commit, self._device, None, None)
-            check_model(self.about, self._loaded, self.about.model, self._store.path)
+            about = self.about
+            self._loaded = load_once(about.model, about.commit, self._device, None, about.optimize)
+            check_model(about, self._loaded, about.model, self._store.path)
         return self._loaded.roberta
 
 
@@ -186,18 +247,18 @@ def open_index(
     about = store.says()
     loaded = None
     if model is not None:
-        name, loaded = _loaded(model, device)
+        name, loaded = _loaded(model, device, about)
         check_model(about, loaded, name, store.path)
     return Index(store, about, loaded, device)
 
 
 def _loaded(
-    model: str | os.PathLike[str] | RobertaHubInterface, device: str | None
+    model: str | os.PathLike[str] | RobertaHubInterface, device: str | None, about: About
 ) -> tuple[str, LoadedModel]:
     """Load a model by its name, or take one that is loaded."""
     if not isinstance(model, (str, os.PathLike)):
         return str(model.source or "a model"), LoadedModel(model)
-    return str(model), load_once(path_text("model", model), None, device, None, None)
+    return str(model), load_once(path_text("model", model), None, device, None, about.optimize)
 
 
 def check_model(about: About, loaded: LoadedModel, name: str, path: str) -> None:

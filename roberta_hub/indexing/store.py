@@ -30,6 +30,8 @@ INDEXED_ROWS = 50_000
 PROBES = 40
 REFINE = 5
 """Partitions that a query looks into, and candidates per hit that are compared exactly."""
+LONG = 200
+"""Hits of a ranking so long that its end hardly counts: no more candidates than hits."""
 SCANNED_ROWS = 4096
 """Rows that are read at once."""
 ROUNDING = 1e-6
@@ -182,7 +184,7 @@ class Store:
         if about.text not in there and self.rows():
             self.table.create_index(
                 about.text,
-                config=FTS(language="English", stem=False, remove_stop_words=False),
+                config=FTS(base_tokenizer="icu/split", stem=False, remove_stop_words=False),
                 replace=True,
             )
         if VECTOR not in there and self.rows() >= INDEXED_ROWS:
@@ -198,16 +200,37 @@ class Store:
     # ---- search ----
 
     def nearest(
-        self, vector: Any, metric: str, topk: int, where: str | None, exact: bool
+        self,
+        vector: Any,
+        metric: str,
+        topk: int,
+        where: str | None,
+        exact: bool,
+        columns: Sequence[str],
     ) -> list[dict[str, Any]]:
         """Find the rows with the nearest vectors, the nearest first, with `_distance`."""
         found = self.table.search(vector, vector_column_name=VECTOR).distance_type(metric)
-        found = found.limit(topk).select([*self.columns(), "_distance"])
+        found = found.limit(topk).select([*columns, "_distance"]).with_row_id(True)
         if exact:
             found = found.bypass_vector_index()
         else:
-            found = found.nprobes(PROBES).refine_factor(REFINE)
+            found = found.nprobes(PROBES).refine_factor(REFINE if topk < LONG else 1)
         return self._rows(found, where)
+
+    def sharing_words(
+        self, query: str, column: str, topk: int, where: str | None
+    ) -> list[dict[str, Any]]:
+        """Rank the rows that share a word with a query by BM25, of equals the first, by number."""
+        asked = lancedb().query.MatchQuery(query, column)  # a text, no syntax
+        found = self.table.search(asked, query_type="fts").limit(topk)
+        rows = self._rows(found.select([NUMBER, "_score"]).with_row_id(True), where)
+        return sorted(rows, key=lambda row: (-row["_score"], row[NUMBER]))
+
+    def fetched(self, places: Sequence[int]) -> list[dict[str, Any]]:
+        """Fetch rows by what a search found as `_rowid`."""
+        found = self.table.take_row_ids(list(places)).select(self.columns())
+        rows: list[dict[str, Any]] = found.to_list()
+        return rows
 
     def near(self, vectors: Tensor, least: float, count: int) -> list[list[tuple[int, float]]]:
         """Find the numbers of all rows whose cosine to each vector is not less, by the index.

@@ -15,6 +15,8 @@ from roberta_hub.text.tokenizer import Text
 
 CANDIDATES_AT_LEAST = 20
 """Fewest hits that a cross-encoder orders."""
+READS_TEXTS = "rerank reads a query with a text"
+"""Why it takes no vectors."""
 _NO_HEAD = Remedy(
     "load a cross-encoder, a model for reranking, or take label=NAME of a head of pairs: "
     "rank(..., label='entailment')",

@@ -34,6 +34,8 @@ from roberta_hub.text.tokenizer import Text
 _OF_QUERIES = ("query",)
 _OF_CORPUS = ("document", "passage", "corpus")
 """Names of sentence-transformers' prompts for queries and for documents."""
+COMPARES_WORDS = "words=True compares words"
+"""Why it takes no vectors."""
 BLOCK_ROWS = 2048
 """Texts or vectors per block, of the corpus and of the queries: 16 MB of scores."""
 
@@ -106,7 +108,7 @@ def search_texts(
     topk = whole_number("topk", topk, 1)
     if words := switch("words", words):
         import_bm25s()
-        check_texts("words=True compares words", queries, corpus)
+        check_texts(COMPARES_WORDS, queries=queries, corpus=corpus)
     within = None if ranges is None else as_ranges(ranges)
     width = compared_width(runner, settings, truncate_dim, queries, corpus)
 
@@ -157,9 +159,9 @@ def _noted(
         yield block
 
 
-def check_texts(why: str, queries: Any, corpus: Any) -> None:
+def check_texts(why: str, **given: Any) -> None:
     """Refuse vectors where texts are read, before anything is embedded."""
-    for name, value in (("queries", queries), ("corpus", corpus)):
+    for name, value in given.items():
         if are_vectors(value):
             raise InputTypeError(f"{why}, and {name} is vectors; pass texts")
 

@@ -50,6 +50,8 @@ def duplicates(request: Request, by: Any, threshold: float | None) -> int:
 
     if request.source in (None, "-") or request.texts or request.pairs:
         raise click.UsageError("duplicates are looked for in a file, which is read twice: -i FILE")
+    if request.model is not None:
+        raise click.UsageError("no model is asked here, so -m is for `index`, which makes vectors")
     source = str(request.source)
     format_of(request, _GROUPS)  # raises before anything is read
     items = read_source(request, _GROUPS.parts).items

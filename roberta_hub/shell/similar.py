@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from roberta_hub.shell.signature import takes_arguments
 from roberta_hub.shell.tally import Tally, fault_error
 from roberta_hub.shell.writing import open_sink
 from roberta_hub.verbs.question import AnswerFormat, Cells, Parts, Record, Share
+
+if TYPE_CHECKING:
+    from roberta_hub.interface import RobertaHubInterface
 
 BLOCK_ROWS = 2048
 """Texts per block of the search (that of inference/search.py, which imports torch)."""
@@ -70,14 +73,19 @@ def similar(request: Request, topk: int, where: str | None, exact: bool, **setti
             raise click.UsageError("--where and --exact are for an index: -i FILE.lance")
         _in_file(request, layout, queries, topk, **settings)
         return 0
-    if any(settings.values()):
-        raise click.UsageError("--words, --rerank and --truncate-dim are for a file, not an index")
-    _in_index(request, layout, queries, topk, where=where, exact=exact)
+    if settings.pop("truncate_dim") is not None:
+        raise click.UsageError("--truncate-dim is for a file; an index knows its width")
+    _in_index(request, layout, queries, topk, where=where, exact=exact, **settings)
     return 0
 
 
 def _in_index(
-    request: Request, layout: Layout, queries: Sequence[Item], topk: int, **given: Any
+    request: Request,
+    layout: Layout,
+    queries: Sequence[Item],
+    topk: int,
+    rerank: str | None,
+    **settings: Any,
 ) -> None:
     """Search an index on disk; it knows its model and its columns."""
     if request.columns or request.input_format:
@@ -86,9 +94,18 @@ def _in_index(
 
     with open_sink(request, layout) as sink:
         opened = open_index(str(request.source), request.model, device=request.device)
-        with placed(lambda at: queries[at.index].where):
-            found = opened.search(list(request.texts), topk, **given, **request.options)
+        second = _reranker(request, rerank)
+        with placed(
+            lambda at: queries[at.index].where if at.argument == "queries" else f"row {at.index}"
+        ):
+            found = opened.search(
+                list(request.texts), topk, rerank=second, **settings, **request.options
+            )
         _write(sink, queries, [[hit.to_dict() for hit in hits] for hits in found])
+
+
+def _reranker(request: Request, name: str | None) -> RobertaHubInterface | None:
+    return None if name is None else load_requested(replace(request, model=name))
 
 
 def _in_file(
@@ -103,7 +120,7 @@ def _in_file(
     corpus = _Corpus(request)
     with open_sink(request, layout) as sink:
         roberta = load_requested(request)
-        reranker = None if rerank is None else load_requested(replace(request, model=rerank))
+        second = _reranker(request, rerank)
         with (
             warnings.catch_warnings(),
             placed(
@@ -118,7 +135,7 @@ def _in_file(
                 list(request.texts),
                 corpus.texts(),
                 topk,
-                rerank=reranker,
+                rerank=second,
                 **settings,
                 **request.options,
             )

@@ -153,9 +153,10 @@ def test_by_vectors_as_brute_force(
     pytest.importorskip("lancedb")
     from indexed import write_csv
 
-    from roberta_hub.indexing import near_vectors, store
+    from roberta_hub.indexing import duplicates, near_vectors, store
 
     monkeypatch.setattr(store, "INDEXED_ROWS", 300 if indexed else 10**9)
+    monkeypatch.setattr(duplicates, "ALL_COMPARED", 300 if indexed else 10**9)
     monkeypatch.setattr(near_vectors, "CANDIDATES", 4)  # asked for more where all are near
     texts, target = near_texts(400), tmp_path / "t.lance"
     roberta_hub.index(write_csv(tmp_path / "in.csv", texts), target, model=encoder, truncate=True)

@@ -97,10 +97,12 @@ def test_rows_without_a_text_are_named_and_the_others_indexed(
 
 MIXED = {
     "another model": ({"model": "OTHER"}, "by .*other"),
+    "another pooling": ({"model": "POOLING"}, "by .*pooling.*two models cannot be compared"),
     "another prompt": ({"prompt": "x: "}, "the prompt of its texts is 'text: ', and would be 'x"),
     "another query prompt": ({"query_prompt": ""}, "the prompt of queries"),
     "another dtype": ({"dtype": "float16"}, "the dtype of its vectors"),
     "another width": ({"truncate_dim": 8}, "the width of its vectors is 32, and would be 8"),
+    "another precision of the model": ({"optimize": "int8"}, "how its model computes is none"),
     "another key": ({"key": "lang"}, "the key is 'id', and would be 'lang'"),
     "another text": ({"text": "lang"}, "the column with the texts"),
 }
@@ -109,7 +111,10 @@ MIXED = {
 @pytest.mark.parametrize("case", MIXED)
 def test_a_mixed_index_is_refused(made: Path, other: Path, tmp_path: Path, case: str) -> None:
     given, said = MIXED[case]
-    given = {name: other if value == "OTHER" else value for name, value in given.items()}
+    if given.get("model") == "OTHER":
+        given = {"model": other}
+    if given.get("model") == "POOLING":  # the same weights
+        given = {"model": write_encoder(tmp_path / "pooling", pooling=("cls",))}
     more, before = write_csv(tmp_path / "more.csv", ["x"], first=999), rows_of(made)
     with pytest.raises(InputError, match=said):
         roberta_hub.index(more, made, **given)
@@ -225,6 +230,13 @@ def test_the_shell(made: Path, other: Path, tmp_path: Path) -> None:
     found = shell("similar", "a dog", "-i", "t.lance", "-m", other, cwd=tmp_path)
     assert (found.returncode, found.stdout) == (1, "")
     assert "two models cannot be compared" in found.stderr
+    write_csv(tmp_path / "more.csv", ["x"], first=999)
+    found = shell("index", "more.csv", "-m", other, "-o", "t.lance", cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "two models cannot be compared" in found.stderr
+    found = shell("duplicates", "-i", "t.lance", "--by", "vectors", "-m", other, cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "no model is asked here" in found.stderr
     found = shell("similar", "a dog", "-i", "in.csv", "--exact", cwd=tmp_path)
     assert found.returncode == 2
     assert "for an index" in found.stderr
