@@ -113,12 +113,13 @@ class Measured:
     def by(self, runs: Iterable[Run]) -> str:
         """The versions and the CPUs that some runs are of, as two cells."""
         abouts = [self.about[place] for place in dict.fromkeys(run.place for run in runs)]
-        versions = dict.fromkeys(
-            ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-            for about in abouts
-        )
+        numbers: dict[str, list[str]] = {}
+        for about in abouts:
+            for name, number in about["versions"].items():
+                numbers.setdefault(name, []).append(number)
+        versions = [f"{name} {' and '.join(dict.fromkeys(own))}" for name, own in numbers.items()]
         letters = sorted({self.letters[_machine(about)] for about in abouts})
-        return f"{'; '.join(versions)} | {', '.join(letters)}"
+        return f"{', '.join(versions)} | {', '.join(letters)}"
 
     def row(self, engine: str, model: str, columns: Sequence[Column], average: bool) -> str:
         """One line: an engine, its scores, their mean, seconds, versions and CPUs; "": nothing."""
