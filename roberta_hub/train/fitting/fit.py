@@ -111,7 +111,7 @@ def fit(
         minutes: limit of the work for choosing and learning, in minutes on two cores. None: two.
             The work is counted in tokens, not measured: a busy or slow machine takes longer. The
             regression on the model's vectors is always tried. With more than 2,000 rows nothing is
-            chosen, and None is no limit: each row is learnt two or three times. Minutes lower that.
+            chosen: each row is learnt two or three times, and less often if minutes are given.
         balance: give rare classes the same weight as frequent ones. The model finds more of them.
             Its probabilities are then those for equally frequent classes.
         pooling: what the head reads, "cls" or "mean". None: what the model was trained with.
