@@ -52,7 +52,7 @@ class AllVectors:
         self._block = F.normalize(next(self._blocks)[1], dim=-1)
         self._before = len(self._rows)
         if not self._before:
-            self._best = torch.full((len(self._block),), -2.0), torch.zeros(len(self._block))
+            self._best = torch.full((len(self._block),), -2.0), torch.zeros(len(self._block)).long()
             return
         best = (self._block @ self._kept[: self._before].T).max(dim=1)
         self._best = best.values, best.indices

@@ -49,7 +49,7 @@ def test_minutes_lower_the_passes(minutes: float | None, epochs: int) -> None:
 def test_a_long_training_is_said_before() -> None:
     assert notes_of_minutes(config(), LearningOptions(), 200.0) == []  # ten minutes
     [note] = notes_of_minutes(config(), LearningOptions(), 700.0)
-    assert note.startswith("learns each row 3 times, in about 35 min of two cores")
+    assert note.startswith("the model learns each row 3 times, in about 35 min of two cores")
     assert "minutes=12 (--minutes 12) it sees each row once" in note
     assert within_minutes(config(), LearningOptions(minutes=12), 700.0).loop.max_epochs == 1
     assert notes_of_minutes(config(), LearningOptions(minutes=30), 700.0) == []

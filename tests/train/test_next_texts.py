@@ -78,6 +78,12 @@ def test_what_it_cannot_rank_is_said(mine: RobertaHubInterface) -> None:
     scored = roberta_hub.fit(numbers, minutes=1e-6, progress=False)
     with pytest.raises(InputError, match="classes of which a text has one"):
         scored.fitted.next(POOL)
+    spans = [{"text": f"To {city}.", "spans": [[3, 7, "place"]]} for city in ("Rome", "Oslo") * 4]
+    tagger = roberta_hub.fit(spans, label="spans", valid=0.5, epochs=1, progress=False)
+    with pytest.raises(InputError, match="classes of which a text has one"):
+        tagger.fitted.next(POOL)
+    with pytest.raises(AttributeError, match=r"fitted\.next\(texts\)"):
+        mine.next(POOL)
 
 
 def test_refused_texts_have_a_likeliest_label(mine: RobertaHubInterface) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from roberta_hub.arguments import whole_number
 from roberta_hub.errors import InputError
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.model.known_head import heads_of
 from roberta_hub.text.learnt import digest
 from roberta_hub.text.texts import Texts, as_texts, empty_places
 from roberta_hub.text.tokenizer import Text
@@ -45,8 +46,8 @@ def next_texts(
 ) -> list[NextText]:
     """Choose texts that are unsure and unlike each other, the best first; see `Fitted.next`."""
     given, count = as_texts(texts)[0], whole_number("n", n, 1)
-    head = roberta.default_head
-    if head is None or roberta.kinds.get(head, "single_label") != "single_label":
+    head, heads = roberta.default_head or "", heads_of(roberta.model)
+    if head not in heads or roberta.kinds.get(head, "single_label") != "single_label":
         raise InputError(
             "next is for classes of which a text has one; of several labels, numbers and spans "
             "nobody has measured which texts teach most"
@@ -54,15 +55,15 @@ def next_texts(
     every = roberta.classify(given, **options)  # an error names the place of its text
     fresh = _fresh(given, {*roberta.learnt})
     answers = [every[i] for i in fresh]
-    firsts = [sorted(answer.scores.values())[-2:] for answer in answers]
-    unsure = torch.tensor([1 - (first - second) for second, first in firsts])
+    firsts = [[*answer.scores.values()][:2] for answer in answers]
+    unsure = torch.tensor([1 - (first - second) for first, second in firsts])
     asked = unsure.argsort(descending=True, stable=True)[: CANDIDATES * count]
     if not len(asked):
         return []
     vectors = roberta.embed([given[fresh[i]] for i in asked.tolist()], **options)
     order = asked[facility_location(unsure[asked], vectors.float().cpu(), count)]
     return [
-        NextText(fresh[i], given[fresh[i]], _likeliest(answers[i].scores), float(unsure[i]))
+        NextText(fresh[i], given[fresh[i]], answers[i].best, float(unsure[i]))
         for i in order.tolist()
     ]
 
@@ -75,10 +76,6 @@ def _fresh(texts: list[Text], known: set[str]) -> list[int]:
             known.add(key)
             found.append(i)
     return found
-
-
-def _likeliest(scores: dict[str, float]) -> str:
-    return max(scores, key=scores.__getitem__)
 
 
 def facility_location(weights: Tensor, vectors: Tensor, count: int) -> Tensor:

@@ -110,9 +110,10 @@ def large_table_plan(epochs: int, seconds: float) -> str:
     """Write how a large table is learnt, and for how long.
 
     Example:
-        >>> large_table_plan(3, 100), large_table_plan(1, 65), large_table_plan(0, 600)
-        ('each row 3 times, in about 5 min of two cores', 'each row once, in about 2 min of two \
-cores', 'by a regression on its vectors')
+        >>> large_table_plan(3, 100)
+        'each row 3 times, in about 5 min of two cores'
+        >>> large_table_plan(0, 600)
+        'by a regression on its vectors'
     """
     if not epochs:
         return "by a regression on its vectors"
@@ -129,8 +130,9 @@ def notes_of_minutes(config: Config, options: LearningOptions, seconds: float) -
         return []
     once = math.ceil(seconds / 60)
     return [
-        f"learns {large_table_plan(epochs, seconds)}; with minutes={once} (--minutes {once}) "
-        "it sees each row once, and with fewer it learns a regression on its vectors"
+        f"the model learns {large_table_plan(epochs, seconds)}; with minutes={once} "
+        f"(--minutes {once}) it sees each row once, and with fewer it learns a regression on its "
+        "vectors"
     ]
 
 

@@ -221,7 +221,7 @@ class _Search:
         return self.unseen[settings]
 
     def best(self, settings: Iterable[RegressionSettings]) -> RegressionSettings:
-        """Return the settings with the least loss; what is alone is not tried for it."""
+        """Return the settings with the least loss; one alone need not be tried."""
         tried = list(settings)
         return tried[0] if len(tried) == 1 else min(tried, key=self.loss)
 
