@@ -41,6 +41,7 @@ VERBS_BY_SECTION = {
     },
     "your own model": {
         "fit": "a classifier of your own from a table of texts and labels",
+        "next": "the texts without labels that are worth labelling next",
         "train": "pre-train or fine-tune, with every setting; see train --help",
         "vocabulary": "the pieces of a language, learnt from text",
         "preprocess": "texts and labelled tables as fairseq's files, for fairseq and for train",
@@ -251,6 +252,10 @@ def _module(name: str) -> ModuleType:
         from roberta_hub.shell import similar
 
         return similar
+    if name == "next":
+        from roberta_hub.shell import next
+
+        return next
     if name == "duplicates":
         from roberta_hub.shell import duplicates
 

@@ -1,10 +1,13 @@
 """`mine.fitted.next`: texts worth labelling, against a plain search over all choices."""
 
 import copy
+import csv
 import itertools
 import json
 import pickle
+from pathlib import Path
 
+import forks
 import pytest
 import torch
 
@@ -101,6 +104,41 @@ def test_the_record_stays_a_record(mine: RobertaHubInterface) -> None:
     with pytest.raises(InputError, match="apart from its model"):
         apart.next(POOL)
     assert copy.deepcopy(mine).fitted == mine.fitted
+
+
+@pytest.mark.system
+def test_the_shell_writes_their_rows(mine: RobertaHubInterface, tmp_path: Path) -> None:
+    mine.save(tmp_path / "mine")
+    pool = [*POOL[:5], "", *POOL[5:], POOL[0]]
+    with open(tmp_path / "pool.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *((f"r{i}", t) for i, t in enumerate(pool))])
+    words = ["next", "-m", "mine", "-i", "pool.csv", "-n", "7", "-o", "out.jsonl"]
+    done = forks.run("-m", "roberta_hub", *words, "--errors", "column", cwd=tmp_path)
+    assert done.returncode == 0 and "1 row of 41 without an answer" in done.stderr, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    wanted = mine.fitted.next(pool, n=7)
+    assert [row["index"] for row in rows] == [one.index for one in wanted]
+    for row, one in zip(rows, wanted, strict=True):
+        assert (row["id"], row["text"], row["label"]) == (f"r{one.index}", one.text, one.label)
+        assert row["uncertainty"] == pytest.approx(one.uncertainty, abs=1e-4)
+    done = forks.run("-m", "roberta_hub", *words, cwd=tmp_path)
+    assert done.returncode == 1 and "pool.csv:7: nothing in the column" in done.stderr
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-i", "a.txt"], "give the model that labels the texts"),
+        (["-m", "mine", "A bus."], "give a file with -i"),
+        (["-m", "roberta.tiny", "-i", "a.txt"], "judges pairs"),
+        (["-m", "mine", "-i", "a.txt", "-n", "0"], "0 is not in the range"),
+    ],
+)
+def test_the_shell_says_what_is_missing(words: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("A bus.\nA film.\n")
+    done = forks.run("-m", "roberta_hub", "next", *words, cwd=tmp_path)
+    assert done.returncode and says in done.stderr, done.stderr
 
 
 def test_greedy_choice_of_few() -> None:
