@@ -1,16 +1,17 @@
 """Recombined sentences: embedded into an index, killed on the way, searched, deduplicated.
 
     python benchmarks/index.py FOLDER                    # 100,000 sentences
-    python benchmarks/index.py FOLDER --rows 1000000
+    python benchmarks/index.py FOLDER --rows 1000000 --no-vectors
     python benchmarks/index.py FOLDER --choose           # recall by probes and candidates
 
 Vectors are roberta.tiny's. The maker of the index is killed three times at random, and starts
 again. Recall and milliseconds are of 100 other sentences, beside faiss on the same vectors: its
 `IndexFlatIP`, which is exact, `IndexIVFPQ` with a byte for 16 numbers, and inverted lists of a
 byte a number, as the index has them. sentence-transformers' rate is of some of the texts. Near-
-duplicates are compared with brute force on the first 20,000 rows. Each stage is noted in FOLDER, so
-the same call goes on after a crash. Needs the packages of `make test`, faiss-cpu and the shared
-folder. Writes `benchmarks/results/index.{md,json}`.
+duplicates are compared with brute force on the first 20,000 rows; by vectors, where every row is
+compared with every other, `--no-vectors` leaves them out. Each stage is noted in FOLDER, so the
+same call goes on after a crash. Needs the packages of `make test`, faiss-cpu and the shared folder.
+Writes `benchmarks/results/index.{md,json}`, or `index_1000000.{md,json}` of a million rows.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ ASIDE = 100
 """Sentences by which the constants of the index were chosen; they judge nothing."""
 CHECKED_ROWS = 20_000
 PEER_ROWS = 200
+MANY = 1_000_000
+"""Rows from which on a result has a file of its own."""
 DRIVE = """
 import sys
 import roberta_hub
@@ -317,6 +320,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--no-vectors", action="store_true", help="no near-duplicates by vectors")
     given = parser.parse_args()
     folder, rows = given.folder, given.rows
     folder.mkdir(parents=True, exist_ok=True)
@@ -353,9 +357,10 @@ def main() -> None:
     measured("searches", lambda: searches(index, queries(QUERIES, seed=1)))
     measured("texts a second", lambda: embedding_rates(texts[:PEER_ROWS], folder))
     for name, measure in near_duplicates(texts, target).items():
-        measured(name, measure)
+        if not (given.no_vectors and name.startswith("vectors")):
+            measured(name, measure)
     numbers |= state
-    write("index", page(numbers), numbers)
+    write("index" if rows < MANY else f"index_{rows}", page(numbers), numbers)
 
 
 def page(numbers: dict[str, Any]) -> str:
@@ -376,7 +381,7 @@ def page(numbers: dict[str, Any]) -> str:
         [
             f"# {numbers['rows']:,} recombined sentences in an index",
             "",
-            "Again: `python benchmarks/index.py FOLDER`.",
+            f"Again: `python benchmarks/index.py FOLDER --rows {numbers['rows']}`.",
             "",
             f"- roberta.tiny, 384 numbers a vector; {numbers['seconds']:,.0f} seconds of a shared "
             f"machine, with {len(numbers['kills'])} kills (at {numbers['kills']} of 40 parts) and "
@@ -394,9 +399,13 @@ def page(numbers: dict[str, Any]) -> str:
             "|---|--:|--:|--:|--:|",
             *rows,
             "",
-            f"Near-duplicates: {numbers['words']['report']}. "
-            f"{numbers['vectors, checked']['report']}. Beside brute force on the first "
-            f"{CHECKED_ROWS:,} rows:",
+            "Near-duplicates: "
+            + ". ".join(
+                own["report"]
+                for own in numbers.values()
+                if isinstance(own, dict) and "report" in own
+            )
+            + f". Compared with brute force on the first {CHECKED_ROWS:,} rows:",
             "",
             "| | near pairs | of which both are kept | found | wrong |",
             "|---|--:|--:|--:|--:|",

@@ -156,6 +156,7 @@ def test_training_that_is_better_begins_at_the_own_head() -> None:
 
     learnt = taught(roberta, read_examples(rows), turn)
     assert learnt.choice.taken == METHOD_OWN and all(starts)
+    assert learnt.choice.why == "better than the model as it is, by cross-validation"
     assert learnt.temperature is not None and learnt.choice.ways[1].score is not None
     assert learnt.choice.ways[1].score > 0.7 > (learnt.choice.ways[0].score or 0)
     assert not torch.equal(output(roberta).weight, before)
