@@ -196,7 +196,15 @@ def test_of_three_classes_one_must_be_contradiction(tiny: RobertaHubInterface) -
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("named", [None, {f"LABEL_{i}": i for i in range(3)}])
+@pytest.mark.parametrize(
+    "named",
+    [
+        None,
+        {f"LABEL_{i}": i for i in range(3)},
+        {"good": 0, "so": 1, "bad": 2},  # no entailment among them
+        {"entailment": 0, "neutral": 1},  # and one class has no name
+    ],
+)
 def test_label2id_names_the_classes_that_id2label_does_not(
     tiny: RobertaHubInterface, tmp_path: Path, named: Any
 ) -> None:
