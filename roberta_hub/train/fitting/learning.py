@@ -437,7 +437,8 @@ class _Table:
         chosen = bool(self.options.trials) or not self.options.says_how
         gain = 0.0
         if how == "cross-validated" and chosen:
-            gain = selection_optimism(found, self.learner)
+            competing = found[1:] if self.options.says_how else found
+            gain = selection_optimism(competing, self.learner)
             gain *= len(common_rows(found)) / len(best.rows)  # the others did not choose
         choice = self._choice(found, best, left_out)
         notes = [*self._unscored(best, found[0].rows), *self._no_worse(best, gain)]
@@ -498,6 +499,8 @@ class _Table:
         elif top < max(scores):
             first = found[scores.index(max(scores))].way.name
             why = f"mostly this is better, and the lead of {first} may be luck"
+        elif found[0] is not best and top == scores[0]:
+            why = f"mostly this is better, and {found[0].way.name} is as good here"
         if best.way.name == METHOD_AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
         if self.untrained is not None:

@@ -213,24 +213,30 @@ def best_method(found: Sequence[MethodAnswers], learner: Learner) -> MethodAnswe
     for other in found[1:]:
         rows = common_rows([best, other])
         gain = measure_of(other, rows, learner) - measure_of(best, rows, learner)
-        doubt = (
-            0.0 if best.way.name == METHOD_AS_IS else _difference_error(best, other, rows, learner)
-        )
-        if gain > -DOUBT_STANDARD_ERRORS * doubt:
+        if learner.kind == "regression":
+            error = 1 / math.sqrt(max(len(rows), 1))
+        else:
+            error = _difference_error(*(_sums(answers, rows, learner) for answers in (best, other)))
+        if _is_taken(gain, error, best.way):
             best = other
     return best
 
 
-def _difference_error(
-    first: MethodAnswers, second: MethodAnswers, rows: Sequence[int], learner: Learner
-) -> float:
-    """Compute the standard error of the difference of two ways' measures on the same rows."""
-    if learner.kind == "regression":
-        return 1 / math.sqrt(max(len(rows), 1))
-    one, other = (_sums(answers, rows, learner) for answers in (first, second))
-    each = other[:, 0] / other[:, 1].mean().clamp(min=1e-9)
-    each = each - one[:, 0] / one[:, 1].mean().clamp(min=1e-9)
-    return float(each.std(correction=0)) / math.sqrt(max(len(rows), 1))
+def _is_taken(gain: float, error: float, first: Method) -> bool:
+    """Whether another way is taken in the place of the first, by its gain and its error."""
+    if first.name == METHOD_AS_IS:
+        return gain > 0
+    return gain >= -DOUBT_STANDARD_ERRORS * error
+
+
+def _difference_error(first: Tensor, second: Tensor) -> float:
+    """Compute the standard error of the difference of two ways' measures on the same rows.
+
+    Both are sums of `_sums`: (m, 2).
+    """
+    each = second[:, 0] / second[:, 1].mean().clamp(min=1e-9)
+    each = each - first[:, 0] / first[:, 1].mean().clamp(min=1e-9)
+    return float(each.std(correction=0)) / math.sqrt(max(len(each), 1))
 
 
 def common_rows(found: Sequence[MethodAnswers]) -> list[int]:
@@ -254,11 +260,12 @@ def measure_of(
 
 
 def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: int = 0) -> float:
-    """Estimate what the best of several ways gains because it was chosen by the rows that judge it.
+    """Estimate what the way that is taken gains because it was chosen by the rows that judge it.
 
-    In tables drawn from the rows, the way that is best there is judged by the rows that were not
+    In tables drawn from the rows, the way that is taken there is judged by the rows that were not
     drawn (Tsamardinos et al. 2018); what it loses of its score on all rows is luck, but for the
-    part that a draw does not show.
+    part that a draw does not show. It is taken as `best_method` takes it where the first way is the
+    regression or the model as it is; otherwise it is the one with the best measure.
     """
     if len(found) < 2 or learner.kind == "regression":
         return 0.0
@@ -274,7 +281,13 @@ def selection_optimism(found: Sequence[MethodAnswers], learner: Learner, seed: i
             continue
         inside, outside = (_share(part.sum(1)) for part in (sums[:, drawn], sums[:, left]))
         less = every - outside
-        lost.append(float(less[inside.argmax()] - less.mean()))
+        taken = int(inside.argmax())
+        if found[0].way.name in (METHOD_AS_IS, METHOD_HEAD):
+            other = 1 + int(inside[1:].argmax())
+            error = _difference_error(sums[0, drawn], sums[other, drawn])
+            gain = float(inside[other] - inside[0])
+            taken = other if _is_taken(gain, error, found[0].way) else 0
+        lost.append(float(less[taken] - less.mean()))
     return max(sum(lost) / max(len(lost), 1), 0.0) / SEEN_LUCK
 
 
