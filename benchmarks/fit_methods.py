@@ -178,7 +178,7 @@ def _difference(title: str, found: list[dict[str, Any]], one: str, other: str) -
     return f"| {title} | {' | '.join(told)} |"
 
 
-def page(found: list[dict[str, Any]], about: dict[str, Any]) -> str:
+def page(found: list[dict[str, Any]]) -> str:
     """The page of results."""
     told = [row for row in found if "cross-validated" in row]
     by_best = [
@@ -226,8 +226,6 @@ def page(found: list[dict[str, Any]], about: dict[str, Any]) -> str:
             "",
             "The cross-validated score of the best way, less its accuracy on the test rows: "
             f"{scattered(high)}; with what `fit` takes off for luck: {scattered(fair)}.",
-            "",
-            report.sentence(about),
         ]
     )
 
@@ -240,7 +238,7 @@ def main() -> None:
     given = parser.parse_args()
     found = [measured(name, given.seed) for name in given.sets]
     about = report.about("torch", "scikit-learn")
-    report.write("fit_methods", page(found, about), {"about": about, "cells": found})
+    report.write("fit_methods", page(found), {"about": about, "cells": found})
 
 
 if __name__ == "__main__":
