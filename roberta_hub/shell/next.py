@@ -30,9 +30,7 @@ _CHOSEN = AnswerFormat(
         "roberta-hub next -m mine -i questions.txt -f table",
     )
 )
-@takes_arguments(
-    "train/fitting/next_texts.py", "next_texts", ("n",), n={"flags": ("-n",), "ends": (1, None)}
-)
+@takes_arguments("train/fitting/fitted.py", "next", ("n",), n={"flags": ("-n",), "ends": (1, None)})
 @takes_texts
 def next(request: Request, n: int) -> int:
     """Choose the texts of a file, or of standard input, that are worth labelling next.

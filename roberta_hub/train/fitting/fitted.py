@@ -106,7 +106,7 @@ class Fitted(Reported):
 
         Args:
             texts: many texts without labels, or pairs.
-            n: how many to choose; fewer, if there are fewer.
+            n: how many texts to choose; fewer, if there are fewer.
             options: batch_tokens, progress, truncate, stride; see `roberta.classify`.
 
         Returns:

@@ -500,7 +500,10 @@ class _Table:
             first = found[scores.index(max(scores))].way.name
             why = f"mostly this is better, and the lead of {first} may be luck"
         elif found[0] is not best and top == scores[0]:
-            why = f"mostly this is better, and {found[0].way.name} is as good here"
+            why = (
+                f"mostly this is better, and {found[0].way.name} is as good by "
+                f"cross-validation{some}"
+            )
         if best.way.name == METHOD_AS_IS and len(found) > 1:
             why = f"training is not better than the model as it is ({_score(top, self.task)})"
         if self.untrained is not None:

@@ -44,17 +44,7 @@ class NextText:
 def next_texts(
     roberta: RobertaHubInterface, texts: Texts, n: int = 20, **options: Unpack[Options]
 ) -> list[NextText]:
-    """Choose texts that are unsure and unlike each other, the best first; see `Fitted.next`.
-
-    Args:
-        roberta: a classifier of one class a text.
-        texts: many texts without labels.
-        n: how many texts to choose; fewer, if there are fewer.
-        options: see `roberta.classify`.
-
-    Returns:
-        The texts, the most useful first.
-    """
+    """Choose texts that are unsure and unlike each other, the best first; see `Fitted.next`."""
     given, count = as_texts(texts)[0], whole_number("n", n, 1)
     head, heads = roberta.default_head or "", heads_of(roberta.model)
     if head not in heads or roberta.kinds.get(head, "single_label") != "single_label":
