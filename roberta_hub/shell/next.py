@@ -26,8 +26,8 @@ _CHOSEN = AnswerFormat(
 
 @click.command(
     epilog=examples(
-        "roberta-hub next -m mine -i new.csv --text text -n 20 -o to_label.csv",
-        "roberta-hub next -m mine -i questions.txt -f table",
+        "roberta-hub next -m mine -i reviews.txt -n 2",
+        "roberta-hub next -m mine -i moods.csv --keep text -n 20 -o to_label.csv",
     )
 )
 @takes_arguments("train/fitting/fitted.py", "next", ("n",), n={"flags": ("-n",), "ends": (1, None)})
