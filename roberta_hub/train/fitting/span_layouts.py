@@ -85,7 +85,7 @@ def span_table(
         ('texts with spans (text, spans)', [[[0, 3, 'PER']]])
     """
     source = open_source(table, text, label, header=header)
-    return _of_table(source, text, label) if isinstance(source, Table) else source
+    return table_spans(source, text, label) if isinstance(source, Table) else source
 
 
 def open_source(
@@ -117,7 +117,7 @@ def _file(path: Path, text: Any, label: str | None, header: bool) -> SpanTable |
         if whole is not None:
             return _document(whole, path, text, label)
         if named != "jsonl":
-            return _of_table(open_table(path, "jsonl").kept(), text, label)
+            return table_spans(open_table(path, "jsonl").kept(), text, label)
     if named in (None, "tsv") and is_conll(path):
         return _conll(path, Wanted(text, label))
     return None if named is None else table_of(path, header=header).kept()
@@ -152,7 +152,7 @@ def _document(value: Any, path: Path, text: Any, label: str | None) -> SpanTable
         return _pairs(rows, str(path))
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path}: its JSON is no list of objects with spans; {TAKES}")
-    return _of_table(table_of(rows, str(path)), text, label)
+    return table_spans(table_of(rows, str(path)), text, label)
 
 
 def _docbin(path: Path) -> SpanTable:
@@ -179,24 +179,31 @@ def _docbin(path: Path) -> SpanTable:
 # ---- tables with a text a row ----
 
 
-def _of_table(table: Table, text: Any, label: str | None) -> SpanTable | None:
+@dataclass(frozen=True)
+class FirstLook:
+    """A table, its first rows, and the columns that the caller names."""
+
+    table: Table
+    first: Sequence[Row]
+    text: Any
+    label: str | None
+
+    @property
+    def rows(self) -> list[Mapping[str, Any]]:
+        """The values of the first rows."""
+        return [row.values for row in self.first]
+
+
+def table_spans(table: Table, text: Any, label: str | None) -> SpanTable | None:
+    """Read a table by the first layout whose columns it has; None: it has none of them."""
     if label is not None and label not in table.columns:
         return None
-    first = list(islice(_sound(table), _LOOK))
-    rows = [row.values for row in first]
-    if label in (None, "annotations") and any(map(_is_task, rows)):
-        return SpanTable(table.name, "Label Studio's tasks", lambda: _label_studio(table))
-    if (found := _token_columns(table.columns, rows, text, label)) is not None:
-        return _of_lists(table, first, *found)
-    if (words := _word_columns(table, rows, text, label)) is not None:
-        return _of_words(table, rows, *words)
-    if (column := _span_column(table, rows, label)) is None:
-        _refuse_near_spans(table.columns, first, label)
-        return None
-    (texts, *more), _ = find_columns(table, text, column)
-    if more:
-        raise InputError(f"{table.name}: a tagger reads single texts, not {texts} and {more[0]}")
-    return _of_spans(table, texts, column)
+    look = FirstLook(table, list(islice(_sound(table), _LOOK)), text, label)
+    for layout in LAYOUTS:
+        if (columns := layout.find(look)) is not None:
+            return layout.open(look, *columns)
+    _refuse_near_spans(table.columns, look.first, label)
+    return None
 
 
 def _sound(table: Table) -> Iterator[Row]:
@@ -207,6 +214,19 @@ def _sound(table: Table) -> Iterator[Row]:
 
 def _filled(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
     return [value for row in rows if not is_blank(value := row.get(column))]
+
+
+def _find_spans(look: FirstLook) -> tuple[str, str] | None:
+    """Find the columns of texts and of lists of spans."""
+    column = _span_column(look.table, look.rows, look.label)
+    if column is None:
+        return None
+    (texts, *more), _ = find_columns(look.table, look.text, column)
+    if more:
+        raise InputError(
+            f"{look.table.name}: a tagger reads single texts, not {texts} and {more[0]}"
+        )
+    return texts, column
 
 
 def _span_column(table: Table, rows: Sequence[Mapping[str, Any]], label: str | None) -> str | None:
@@ -286,9 +306,9 @@ def items_of(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, (list, tuple)) else None
 
 
-def _of_spans(table: Table, text: str, column: str) -> SpanTable:
+def _open_spans(look: FirstLook, text: str, column: str) -> SpanTable:
     def read() -> Iterator[Marked]:
-        for row in table.rows():
+        for row in look.table.rows():
             value, answer = row.values.get(column), row.values.get("answer")
             spans: Any = None if is_blank(value) else items_of(value)
             if answer in ("reject", "ignore"):
@@ -300,7 +320,7 @@ def _of_spans(table: Table, text: str, column: str) -> SpanTable:
                 spans = Fault("its spans are no list")
             yield Marked(row.values.get(text), spans, row.where)
 
-    return SpanTable(table.name, f"texts with spans ({text}, {column})", read)
+    return SpanTable(look.table.name, f"texts with spans ({text}, {column})", read)
 
 
 def _is_pairs(rows: Sequence[Any]) -> bool:
@@ -348,7 +368,16 @@ def _annotations(values: Mapping[str, Any]) -> list[Any] | None:
     return done if results else None
 
 
-def _label_studio(table: Table) -> Iterator[Marked]:
+def _find_tasks(look: FirstLook) -> tuple[()] | None:
+    is_asked = look.label in (None, "annotations")
+    return () if is_asked and any(map(_is_task, look.rows)) else None
+
+
+def _open_tasks(look: FirstLook) -> SpanTable:
+    return SpanTable(look.table.name, "Label Studio's tasks", lambda: _tasks(look.table))
+
+
+def _tasks(table: Table) -> Iterator[Marked]:
     for row in table.rows():
         done = _annotations(row.values) if _is_task(row.values) else None
         if done is None:
@@ -415,10 +444,9 @@ def marked_words(words: Sequence[str], tags: Sequence[str], where: str, joined: 
     return Marked(text, spans, where)
 
 
-def _token_columns(
-    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
-) -> tuple[str, str] | None:
+def _find_lists(look: FirstLook) -> tuple[str, str] | None:
     """Find two columns with lists: words and tags."""
+    columns, rows, text, label = look.table.columns, look.rows, look.text, look.label
     named = [text] if isinstance(text, str) else TOKENS
     for words in [name for name in named if name in columns]:
         for tags in [label] if label is not None else [name for name in TAGS if name in columns]:
@@ -434,8 +462,8 @@ def _token_columns(
     return None
 
 
-def _of_lists(table: Table, first: Sequence[Row], words: str, tags: str) -> SpanTable:
-    names = table.classes.get(tags)
+def _open_lists(look: FirstLook, words: str, tags: str) -> SpanTable:
+    table, names = look.table, look.table.classes.get(tags)
 
     def both(row: Row) -> tuple[list[Any], list[Any]] | None:
         own, marks = items_of(row.values.get(words)), items_of(row.values.get(tags))
@@ -465,7 +493,7 @@ def _of_lists(table: Table, first: Sequence[Row], words: str, tags: str) -> Span
         return found
 
     def read() -> Iterator[Marked]:
-        seen = ((row, both(row)) for row in first)
+        seen = ((row, both(row)) for row in look.first)
         joined = is_joined(name(tag, row) for row, found in seen if found for tag in found[1])
         for row in table.rows():
             found = both(row)
@@ -479,11 +507,10 @@ def _of_lists(table: Table, first: Sequence[Row], words: str, tags: str) -> Span
     return SpanTable(table.name, layout, read, sentences)
 
 
-def _word_columns(
-    table: Table, rows: Sequence[Mapping[str, Any]], text: Any, label: str | None
-) -> tuple[str, str, str | None] | None:
+def _find_words(look: FirstLook) -> tuple[str, str, str | None] | None:
     """Find the columns of a table with a word a row: the word, its tag, its sentence if any."""
-    by_name = {column.casefold(): column for column in reversed(table.columns)}
+    rows, text, label = look.rows, look.text, look.label
+    by_name = {column.casefold(): column for column in reversed(look.table.columns)}
     words = (
         text if isinstance(text, str) else next((by_name[n] for n in WORDS if n in by_name), None)
     )
@@ -501,10 +528,9 @@ def _word_columns(
     return None
 
 
-def _of_words(
-    table: Table, rows: Sequence[Mapping[str, Any]], words: str, tags: str, sentence: str | None
-) -> SpanTable:
-    if sentence is None and not any(is_blank(row.get(words)) for row in rows):
+def _open_words(look: FirstLook, words: str, tags: str, sentence: str | None) -> SpanTable:
+    table = look.table
+    if sentence is None and not any(is_blank(row.get(words)) for row in look.rows):
         raise InputError(
             f"{table.name}: no column says which sentence a word is in; call it "
             f"{SENTENCES[0]!r}, or leave a row with an empty {words!r} between sentences. "
@@ -549,3 +575,24 @@ def _conll(path: Path, wanted: Wanted) -> SpanTable:
             yield marked_words(one.words, one.tags, one.where, joined)
 
     return SpanTable(str(path), layout.said, read, sentences)
+
+
+# ---- the layouts of tables ----
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way in which tables hold spans."""
+
+    find: Callable[[FirstLook], tuple[Any, ...] | None]
+    """Finds the columns that `open` reads; None: the table is of another layout."""
+    open: Callable[..., SpanTable]
+
+
+LAYOUTS = (
+    Layout(_find_tasks, _open_tasks),
+    Layout(_find_lists, _open_lists),
+    Layout(_find_words, _open_words),
+    Layout(_find_spans, _open_spans),
+)
+"""Tables are read by the first that finds its columns."""
