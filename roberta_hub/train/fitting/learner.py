@@ -39,6 +39,9 @@ HEAD_KINDS: dict[str, HeadKind] = {
 """What a head learns, by `Examples.task`."""
 START_STRENGTH = 100.0
 """Weight of the rows relative to the prior, if a regression only initializes a training."""
+START_SCALE = 0.3
+"""Share of a regression's weights at which a training begins. A regression on few rows is sure of
+all of them, and then the body learns little. benchmarks/results/fit_elsewhere.md measures it."""
 FLOPS_PER_SECOND = 1e11
 """Floating-point operations that two cores do in a second; work is counted by it."""
 
@@ -185,6 +188,13 @@ class Learner:
         with torch.no_grad():
             output.weight.copy_(layer.weight / scale)
             output.bias.copy_(layer.bias)
+
+    def scale_head(self, share: float) -> None:
+        """Multiply the head's output layer: its answers become less sure, and stay in order."""
+        output = self.head.out_proj
+        with torch.no_grad():
+            output.weight.mul_(share)
+            output.bias.mul_(share)
 
     # ---- the whole model ----
 
