@@ -64,8 +64,17 @@ def prediction_view(texts: Sequence[Any], found: list[Prediction]) -> list[Predi
 def _shares(record: Record) -> Sequence[Cells]:
     """Draw every label with its share; a regression has a plain number.
 
-    Predicted labels of a multi-label head are marked.
+    Predicted labels of a multi-label head are marked. A refusal is drawn above them.
     """
+    shares = _of_scores(record)
+    return [(_refusal(record), ""), *shares] if record.get("rejected") else shares
+
+
+def _refusal(record: Record) -> str:
+    return record["label"] or REJECTED
+
+
+def _of_scores(record: Record) -> list[Cells]:
     scores = record["scores"].items()
     if "labels" in record:
         given = record["labels"]
@@ -76,9 +85,9 @@ def _shares(record: Record) -> Sequence[Cells]:
 
 def _best(record: Record) -> Cells:
     """Draw the label, or the labels, with the share of the most probable one."""
-    label, share, *_ = _shares(record)[0]
+    label, share, *_ = _of_scores(record)[0]
     if "labels" in record:
         label = ", ".join(record["labels"]) or "(none)"
     if record.get("rejected"):
-        label = record["label"] or REJECTED
+        label = _refusal(record)
     return label, share

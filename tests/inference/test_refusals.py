@@ -15,12 +15,14 @@ from small_models import copied, small_roberta
 
 from roberta_hub import RobertaHubInterface, compare, evaluate, load_model
 from roberta_hub.errors import Advice, CheckpointError, InputError
+from roberta_hub.evaluation.compare import _measures
 from roberta_hub.inference.certainty import KNOWN_POWER, pack_pieces
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.measures.refusals import auroc
 from roberta_hub.scale import Verb
 from roberta_hub.scale.models import LoadedModel
 from roberta_hub.settings import REJECTED, Head
+from roberta_hub.verbs.predictions import _best, _shares
 
 LABELS = ("art", "sport", "war")
 TEXTS = [f"{word} and {other}" for word in ("hello", "world", "a b", "x") for other in "cdef"]
@@ -244,3 +246,19 @@ def test_zero_shot_refuses_a_none_that_says_nothing() -> None:
             tiny.zero_shot("Goal!", ["art", "sport"], none=none)
     with pytest.raises(InputError, match="with several, a text that no label fits has none"):
         tiny.zero_shot("Goal!", ["art", "sport"], none="other", multi_label=True)
+
+
+def test_a_table_draws_the_refusal_above_the_shares() -> None:
+    record = {"label": "other", "score": 0.6, "scores": {"a": 0.6, "b": 0.4}, "rejected": True}
+    drawn = [cells[0] for cells in _shares(record)]
+    assert drawn == ["other", "a", "b"]
+    assert _shares({**record, "label": None})[0][0] == REJECTED
+    assert _best(record)[:1] == ("other",)
+    assert _shares({**record, "rejected": False})[0][0] == "a"
+
+
+def test_macro_f1_has_no_class_of_refusals_unless_rows_have_it() -> None:
+    right, given = [{"a"}, {"b"}, {"b"}], [{"a"}, {"b"}, {REJECTED}]
+    assert _measures(right, given, given)["f1_macro"][1] == pytest.approx(5 / 6)
+    right[2] = {REJECTED}
+    assert _measures(right, given, given)["f1_macro"][1] == 1
