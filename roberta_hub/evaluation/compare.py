@@ -25,7 +25,7 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.embed import similarities
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.calibration import calibration_error, reliability_bins
-from roberta_hub.measures.classes import NO_ANSWER, class_measures
+from roberta_hub.measures.classes import REFUSED, class_measures
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.rows.columns import (
     LABEL_COLUMNS,
@@ -354,7 +354,7 @@ def _measures(
     names = sorted({*chain.from_iterable(chain(right, old, new))})
     place = {name: i for i, name in enumerate(names)}
     if {REJECTED} not in right:
-        place[REJECTED] = NO_ANSWER
+        place[REJECTED] = REFUSED
     wanted, before, after = (
         torch.tensor([place[label] for (label,) in own]) for own in (right, old, new)
     )

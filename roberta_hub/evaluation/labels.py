@@ -15,7 +15,7 @@ from roberta_hub.evaluation.records import Evaluation, Group
 from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
-from roberta_hub.measures.classes import NO_ANSWER, class_measures
+from roberta_hub.measures.classes import REFUSED, class_measures
 from roberta_hub.measures.counts import Counts, count_labels, f1, precision_recall_f1
 from roberta_hub.measures.intervals import share_interval
 from roberta_hub.measures.refusals import CoveragePoint, auroc, coverage_curve
@@ -146,7 +146,7 @@ def _one(
 ) -> Measured:
     """Measure labels that exclude each other; to refuse what is out of scope is right."""
     place = {label: i for i, label in enumerate(known)}
-    none = len(known) if any(label not in place for (label,) in right) else NO_ANSWER
+    none = len(known) if any(label not in place for (label,) in right) else REFUSED
     wanted = torch.tensor([place.get(label, none) for (label,) in right])
     answered = torch.tensor([none if each.label is None else place[each.label] for each in found])
     hits = answered.eq(wanted).tolist()
@@ -161,10 +161,10 @@ def _one(
         "log_loss": log_loss([found[i].scores[right[i][0]] for i in inside]),
         "majority": int(wanted.bincount().max()) / len(right),
     }
-    names = [*known, REJECTED]
+    names = {none: REJECTED, **dict(enumerate(known))}
     sets = [[{names[k]} for k in own.tolist()] for own in (wanted, answered)]
     counts = count_labels(sets[0], sets[1])
-    groups = names if any(counts.of(REJECTED)) else known
+    groups = [*known, REJECTED] if any(counts.of(REJECTED)) else known
     return numbers, label_groups(counts, groups), measures["accuracy"]
 
 

@@ -17,7 +17,9 @@ from torch import Tensor
 from roberta_hub.measures.counts import f1
 
 NO_ANSWER = -1
-"""What `likeliest` gives for a row with NaN, which no right class equals; also a refusal."""
+"""What `likeliest` gives for a row with NaN, which no right class equals."""
+REFUSED = -2
+"""A refusal where no row is out of scope: a miss, and no class of its own."""
 
 
 def likeliest(logits: Tensor) -> Tensor:
@@ -67,15 +69,15 @@ def f1_of(answered: Tensor, wanted: Tensor, label: int = 1, weights: Tensor | No
 
 
 def macro_f1(answered: Tensor, wanted: Tensor, weights: Tensor | None = None) -> float:
-    """Average F1 over the classes that are wanted or answered, not `NO_ANSWER`; NaN of none.
+    """Average F1 over the classes that are wanted or answered, not `REFUSED`; NaN of none.
 
     Example:
         >>> macro_f1(torch.tensor([0, 2]), torch.tensor([0, 0]))
         0.3333333333333333
-        >>> macro_f1(torch.tensor([0, 1, NO_ANSWER]), torch.tensor([0, 1, 1]))
+        >>> macro_f1(torch.tensor([0, 1, REFUSED]), torch.tensor([0, 1, 1]))
         0.8333333333333333
     """
-    classes = sorted({*answered.tolist(), *wanted.tolist()} - {NO_ANSWER})
+    classes = sorted({*answered.tolist(), *wanted.tolist()} - {REFUSED})
     each = [f1_of(answered, wanted, label, weights) for label in classes]
     return sum(each) / len(each) if each else math.nan
 

@@ -52,9 +52,8 @@ def test_classification_is_scikit_learns(answered, wanted):
             sklearn.matthews_corrcoef(wanted, answered), abs=1e-12
         )
     assert classes.accuracy(ours, theirs) == sklearn.accuracy_score(wanted, answered)
-    given = sorted({*answered, *wanted} - {classes.NO_ANSWER})
     assert classes.macro_f1(ours, theirs) == pytest.approx(
-        sklearn.f1_score(wanted, answered, labels=given, average="macro", zero_division=0)
+        sklearn.f1_score(wanted, answered, average="macro", zero_division=0)
     )
     if max(*answered, *wanted) < 2 and min(answered) > -1:
         assert classes.f1_of(ours, theirs) == pytest.approx(
