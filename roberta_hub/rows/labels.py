@@ -103,13 +103,17 @@ def parse_cell(value: Any, separator: str | None, texts: bool) -> Any:
 def labels_of(value: Any, separator: str, where: str) -> tuple[str, ...]:
     """Read the labels of a text that may have many: a list, or text with separators; "" for none.
 
+    Text that writes a list, as tables of Python do, is one.
+
     Example:
         >>> labels_of("cat, dog", ",", "x.tsv:2"), labels_of([], ",", "x.jsonl:1")
         (('cat', 'dog'), ())
+        >>> labels_of("['cat', 'dog']", ",", "x.csv:2")
+        ('cat', 'dog')
     """
-    many = value
-    if isinstance(value, str):
-        many = value.split(separator) if value.strip() else []
+    many = parse_cell(value, separator, texts=True)
+    if isinstance(many, str):
+        many = [many] if many.strip() else []
     return tuple(label_of(item, where) for item in (many if isinstance(many, list) else [many]))
 
 
