@@ -225,6 +225,20 @@ def hold_shares(cells: Iterable[Mapping[str, Any]], *, fractions: bool = True) -
     return graded
 
 
+def hold_percents(cells: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether each cell adds up to 100: shares in percent, which `shares_in` refuses.
+
+    Example:
+        >>> hold_percents([{"a": 80, "b": 20}, {"a": 33, "b": 67}]), hold_percents([])
+        (True, False)
+    """
+    sums = []
+    for cell in cells:
+        numbers = [number_in(to_python(v)) for v in cell.values() if not is_blank(v)]
+        sums.append(math.nan if None in numbers else sum(n for n in numbers if n is not None))
+    return bool(sums) and all(abs(total - 100) <= 1 for total in sums)
+
+
 def hold_votes(cells: Iterable[Mapping[str, Any]], *, numbers: bool = False) -> bool:
     """Tell whether all cells are names of classes; with `numbers` some may be 0, 1, yes or no.
 
@@ -252,7 +266,7 @@ def shares_in(value: Mapping[str, Any], row: Row, label: str) -> Shares:
     if not _is_whole(amounts.values()):
         raise row.error(
             f"{label} is {short_repr(dict(value), 60)}; the shares of one class are from 0 to 1, "
-            "and their sum is 1"
+            "and their sum is 1; divide percent by 100"
         )
     named = Counter[str]()
     for name, amount in amounts.items():

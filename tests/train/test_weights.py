@@ -466,3 +466,17 @@ def test_balance_counts_classes_after_the_weights() -> None:
     head = roberta.default_head
     one, other = (m.model.classification_heads[head].out_proj for m in (roberta, plainly))  # type: ignore[index, union-attr]
     assert_close(one.bias - one.bias.mean(), other.bias - other.bias.mean(), 1e-5)
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_shares_in_percent_are_no_votes_and_no_labels(columns: bool) -> None:
+    """Read as votes they would be classes named 80 and 20; as labels each row would have all."""
+    cells = [{"good": 80 - i, "bad": 20 + i} for i in range(8)]
+    if columns:
+        rows = [{"text": f"Film {i}", **cell} for i, cell in enumerate(cells)]
+        given: dict[str, Any] = {"label": ["good", "bad"], "task": "classification"}
+    else:
+        rows = [{"text": f"Film {i}", "label": cell} for i, cell in enumerate(cells)]
+        given = {"label": "label"}
+    with pytest.raises(InputError, match="divide percent by 100"):
+        read_examples(rows, text="text", **given)

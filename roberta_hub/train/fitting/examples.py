@@ -25,6 +25,7 @@ from roberta_hub.rows.labels import (
     Shares,
     class_of,
     flags_in,
+    hold_percents,
     hold_shares,
     hold_votes,
     is_nan_word,
@@ -386,7 +387,8 @@ def _reading(
     values = [parse_cell(value, None, texts) for value in values]
     some = [value for value in values if not is_unlabelled(value)]
     dicts = [value for value in some if isinstance(value, Mapping)]
-    found = task is None and len(dicts) == len(some) and hold_shares(dicts)
+    found = task is None and len(dicts) == len(some)
+    found = found and (hold_shares(dicts) or hold_percents(dicts))
     if found or (dicts and task == "classification"):
         return _Reading("classification", None, texts, empty=False, nan=False, several="shares")
     if any(isinstance(value, (list, Mapping)) for value in values):
@@ -408,7 +410,8 @@ def _reading_of_columns(
     one = task == "classification"
     several: Literal["flags", "shares", "votes"] = "flags"
     if task in (None, "classification"):
-        if hold_shares(whole, fractions=not one) or (one and _hold_fractions(whole)):
+        no_votes = one and (_hold_fractions(whole) or hold_percents(whole))
+        if no_votes or hold_shares(whole, fractions=not one):
             several = "shares"
         elif hold_votes(some, numbers=one):
             several = "votes"
