@@ -165,3 +165,19 @@ def test_classes_that_are_no_text_name_one() -> None:
     with pytest.raises(InputError, match="reject_label means nothing without reject"):
         refused_label(None, "none", texts)
     assert refused_label(None, None, numbers) is None
+
+
+def test_what_all_rows_reach_counts_their_shares() -> None:
+    """A row that is 85 % good counts as .85 right, with refusals and without."""
+    graded = ({"good": 0.15, "bad": 0.85}, {"good": 0.85, "bad": 0.15})
+    words = ("dull", "lovely")
+    given = [{"text": f"A {words[i % 2]} film {i}.", "label": graded[i % 2]} for i in range(40)]
+    plain, careful = (
+        roberta_hub.fit(given, minutes=1e-6, progress=False, **more)
+        for more in ({}, {"reject": 0.1})
+    )
+    reached = 100 * plain.fitted.scores.numbers["accuracy"]
+    assert (
+        f"without refusing {reached:.1f} % of all rows are right"
+        in careful.fitted.scores.conclusions[1]
+    )

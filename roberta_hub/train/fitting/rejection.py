@@ -176,17 +176,14 @@ def scores_of_answered(
 def _told(scores: Scores, rows: Sequence[LabelledText], answers: Sequence[Prediction]) -> Scores:
     """Say how many rows are refused, and what all answers reach; count them as confusions."""
     refused = [row for row, answer in zip(rows, answers, strict=True) if answer.rejected]
-    right = sum(row.labels[0] == a.best for row, a in zip(rows, answers, strict=True))
+    right = sum(row.amounts.get(a.best, 0) for row, a in zip(rows, answers, strict=True))
+    all_right = f"{100 * right / sum(row.weight for row in rows):.1f} %"
     said = (
-        f"refused are {len(refused):,} of {row_count(len(rows))} ({_percent(len(refused), rows)}); "
-        f"the numbers are those of the others, and without refusing {_percent(right, rows)} of all "
-        "rows are right"
+        f"refused are {len(refused):,} of {row_count(len(rows))} "
+        f"({100 * len(refused) / len(rows):.1f} %); the numbers are those of the others, and "
+        f"without refusing {all_right} of all rows are right"
     )
     confusion = Counter(scores.confusion)
     confusion.update((row.labels[0], REJECTED) for row in refused)
     first, *more = scores.conclusions
     return dataclasses.replace(scores, confusion=dict(confusion), conclusions=(first, said, *more))
-
-
-def _percent(count: int, rows: Sequence[object]) -> str:
-    return f"{100 * count / len(rows):.1f} %"
