@@ -50,6 +50,7 @@ SETS = (
 OFF = {
     "no words of the labels": (learning._Table, "_words", lambda table: None),
     "the head begins at random": (Learner, "set_head", lambda learner, layer, scale: None),
+    "the whole regression to begin at": (learning, "START_SCALE", 1.0),
     "the embeddings learn too": (learning, "learns_embeddings", lambda rows: True),
 }
 """What is put in the place of a method where a whole model is trained."""
@@ -189,6 +190,7 @@ def page(found: list[dict[str, Any]]) -> str:
     off = [
         _difference("the labels' words", found, "training", "no words of the labels"),
         _difference("a regression to begin at", found, "training", "the head begins at random"),
+        _difference("three tenths of it", found, "training", "the whole regression to begin at"),
         _difference("embeddings that stay", found, "training", "the embeddings learn too"),
         _difference("training, beside `fit`'s own regression", found, "training", "regression"),
         _difference("the choice, beside training always", found, "fit", "training"),

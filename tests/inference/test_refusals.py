@@ -262,3 +262,15 @@ def test_macro_f1_has_no_class_of_refusals_unless_rows_have_it() -> None:
     assert _measures(right, given, given)["f1_macro"][1] == pytest.approx(5 / 6)
     right[2] = {REJECTED}
     assert _measures(right, given, given)["f1_macro"][1] == 1
+
+
+def test_evaluate_counts_a_refusal_as_a_miss_and_no_class(made: RobertaHubInterface) -> None:
+    sklearn = pytest.importorskip("sklearn.metrics")
+    found = made.classify(TEXTS)
+    right = [one.best for one in found]
+    given = [one.label or REJECTED for one in found]
+    table = [{"text": text, "label": label} for text, label in zip(TEXTS, right, strict=True)]
+    classes = sorted({*right})
+    wanted = sklearn.f1_score(right, given, labels=classes, average="macro", zero_division=0)
+    assert REJECTED in given and wanted < 1
+    assert evaluate(made, table)["f1_macro"] == pytest.approx(wanted)

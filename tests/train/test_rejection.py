@@ -165,6 +165,9 @@ def test_classes_that_are_no_text_name_one() -> None:
     with pytest.raises(InputError, match="reject_label means nothing without reject"):
         refused_label(None, "none", texts)
     assert refused_label(None, None, numbers) is None
+    for label in (None, -1):
+        with pytest.raises(InputError, match="give y as text"):
+            refused_label(0.1, label, read_target([True, False], 2))
 
 
 def test_what_all_rows_reach_counts_their_shares() -> None:

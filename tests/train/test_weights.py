@@ -24,6 +24,7 @@ from roberta_hub.train.fitting.doubtful import likely_wrong
 from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.examples import Examples, read_examples
 from roberta_hub.train.fitting.regression import regression, solve
+from roberta_hub.train.fitting.target import read_weights
 from roberta_hub.train.tasks.sentences import SentenceObjective
 from roberta_hub.train.tasks.training_task import Batch
 
@@ -472,6 +473,7 @@ def test_balance_counts_classes_after_the_weights() -> None:
 def test_shares_in_percent_are_no_votes_and_no_labels(columns: bool) -> None:
     """Read as votes they would be classes named 80 and 20; as labels each row would have all."""
     cells = [{"good": 80 - i, "bad": 20 + i} for i in range(8)]
+    cells[3]["bad"] = 5  # one slip makes them nothing else
     if columns:
         rows = [{"text": f"Film {i}", **cell} for i, cell in enumerate(cells)]
         given: dict[str, Any] = {"label": ["good", "bad"], "task": "classification"}
@@ -480,3 +482,30 @@ def test_shares_in_percent_are_no_votes_and_no_labels(columns: bool) -> None:
         given = {"label": "label"}
     with pytest.raises(InputError, match="divide percent by 100"):
         read_examples(rows, text="text", **given)
+
+
+def test_raters_that_write_numbers_are_no_percents() -> None:
+    rows = [{"text": f"Film {i}", "Ada": 1, "Bob": 1 + i % 2} for i in range(8)]
+    examples = read_examples(rows, text="text", label=["Ada", "Bob"], task="classification")
+    assert examples.classes == ("1", "2")
+
+
+def test_a_name_among_shares_is_a_whole_row_of_its_class() -> None:
+    """It was one of several labels, of which a note said that no row has it."""
+    graded: list[Any] = [{"good": 0.1, "bad": 0.9}, "good", "bad", {"good": 0.7, "bad": 0.3}]
+    rows = [{"text": f"Film {i}", "label": graded[i % 4]} for i in range(12)]
+    examples = read_examples(rows, text="text", label="label")
+    assert (examples.task, examples.classes) == ("classification", ("bad", "good"))
+    assert [row.labels for row in examples.train[:4]] == [("bad",), ("good",), ("bad",), ("good",)]
+    assert not any("no row" in note for note in examples.notes)
+
+
+def test_thirds_of_two_digits_are_shares() -> None:
+    rows = [{"text": f"Film {i}", "label": dict.fromkeys("abc", 0.33)} for i in range(8)]
+    assert read_examples(rows, text="text", label="label").classes == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("weight", [-3, 0])
+def test_a_weight_for_all_texts_is_above_zero(weight: float) -> None:
+    with pytest.raises(InputError, match="give a number above 0"):
+        read_weights(weight, 4)

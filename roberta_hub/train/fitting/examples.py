@@ -387,9 +387,11 @@ def _reading(
     values = [parse_cell(value, None, texts) for value in values]
     some = [value for value in values if not is_unlabelled(value)]
     dicts = [value for value in some if isinstance(value, Mapping)]
-    found = task is None and len(dicts) == len(some)
-    found = found and (hold_shares(dicts) or hold_percents(dicts))
-    if found or (dicts and task == "classification"):
+    # A name among shares is a whole row of that class.
+    graded = task is None and all(isinstance(value, (str, Mapping)) for value in some)
+    if (graded and (hold_shares(dicts) or hold_percents(dicts))) or (
+        dicts and task == "classification"
+    ):
         return _Reading("classification", None, texts, empty=False, nan=False, several="shares")
     if any(isinstance(value, (list, Mapping)) for value in values):
         return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
@@ -410,7 +412,7 @@ def _reading_of_columns(
     one = task == "classification"
     several: Literal["flags", "shares", "votes"] = "flags"
     if task in (None, "classification"):
-        no_votes = one and (_hold_fractions(whole) or hold_percents(whole))
+        no_votes = hold_percents(whole) or (one and _hold_fractions(whole))
         if no_votes or hold_shares(whole, fractions=not one):
             several = "shares"
         elif hold_votes(some, numbers=one):

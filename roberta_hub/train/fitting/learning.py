@@ -290,7 +290,7 @@ class _Table:
             found.append(chooser.by_regression(self._words()))
             if self._makes_no_mistake(found[0]):
                 return self._learnt(found, found[0], [Tried(METHOD_WHOLE, why_not=NO_MISTAKE)])
-        begin = found[0].way.learn if self.own is not None else self._at(found[0].way)
+        begin = found[0].way.learn if self.own is not None else self._begin_at(found[0].way)
         name = METHOD_WHOLE if self.own is None else METHOD_OWN
         usable, why_not = self._affordable(chooser.by_training(name, begin), parts)
         if not usable:
@@ -311,7 +311,7 @@ class _Table:
             return False  # the thresholds of several labels were chosen by the same answers
         return measure_of(regression, regression.rows, self.learner) == 1.0
 
-    def _at(self, regression: Method) -> Callable[[Sequence[int]], None]:
+    def _begin_at(self, regression: Method) -> Callable[[Sequence[int]], None]:
         """Begin a training at a regression, with smaller weights where it tells classes apart."""
 
         def begin(rows: Sequence[int]) -> None:

@@ -90,7 +90,10 @@ def read_weights(sample_weight: Any, count: int) -> list[float] | None:
         >>> read_weights([0, 2, 0.5], 3), read_weights([0.25, 0.25], 2), read_weights(3.0, 2)
         ([0.0, 2.0, 0.5], [1.0, 1.0], None)
     """
-    if sample_weight is None or number_in(to_python(sample_weight)) is not None:
+    single = number_in(to_python(sample_weight))
+    if single is not None and single <= 0:
+        raise InputError(f"sample_weight is {short_repr(sample_weight)}; give a number above 0")
+    if sample_weight is None or single is not None:
         return None  # one number for all texts, which scikit-learn allows
     shape = getattr(sample_weight, "shape", ())
     if len(shape) > 1:
@@ -165,18 +168,19 @@ def refused_label(reject: object, label: Any, target: Target) -> Any:
         return None
     classes = target.classes.tolist()
     kind = type(classes[0]).__name__
+    no_third = "two truth values have no third, give y as text"
     if label is None:
         if not all(isinstance(one, str) for one in classes):
             raise InputError(
                 f"reject=... has no label for refused texts, as the classes are {kind}; "
-                "reject_label=... names one, such as -1"
+                + (no_third if kind == "bool" else "reject_label=... names one, such as -1")
             )
         label = REFUSED_LABEL
     label = label.item() if hasattr(label, "item") else label
     fits = isinstance(label, str) == isinstance(classes[0], str) and kind != "bool"
     whole = isinstance(label, str) or (isinstance(label, int) and not isinstance(label, bool))
     if not fits or not whole:
-        more = "; two truth values have no third, give y as text" if kind == "bool" else ""
+        more = f"; {no_third}" if kind == "bool" else ""
         raise InputError(
             f"reject_label is {short_repr(label)}, and the classes are {kind}; give a value of "
             f"their type that is none of them{more}"
