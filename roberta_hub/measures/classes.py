@@ -69,7 +69,7 @@ def f1_of(answered: Tensor, wanted: Tensor, label: int = 1, weights: Tensor | No
 
 
 def macro_f1(answered: Tensor, wanted: Tensor, weights: Tensor | None = None) -> float:
-    """Average F1 over the classes that are wanted or answered, not `REFUSED`; NaN of none.
+    """Average F1 over the classes that are wanted or answered, without `REFUSED`; NaN of none.
 
     Example:
         >>> macro_f1(torch.tensor([0, 2]), torch.tensor([0, 0]))
