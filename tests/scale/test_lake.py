@@ -19,9 +19,11 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from lakes import TEXT, bytes_of, pairs, parts, read_lake, write_model, write_rows  # noqa: E402
 
+import roberta_hub  # noqa: E402
 from roberta_hub.errors import InputError, LakeError, RobertaHubError, UnknownNameError  # noqa: E402
 from roberta_hub.hub import load_model  # noqa: E402
 from roberta_hub.scale import Verb, lake, status  # noqa: E402
+from roberta_hub.scale.plan import SAME_ANSWERS  # noqa: E402
 from roberta_hub.shell.main import main  # noqa: E402
 
 ROWS, UNIT = 90, 20
@@ -579,3 +581,30 @@ def test_bits_in_a_lake(model: Path) -> None:
         assert found["vector"].to_pylist() == load_model(model).embed(texts, dtype=vectors).tolist()
     with pytest.raises(InputError, match="which embed makes; features has"):
         Verb("features", model, pooling="mean", vectors="binary")
+
+
+@pytest.mark.parametrize(
+    ("begun_by", "resumes"), [("0.3.0.dev0", True), ("0.3.0", True), ("0.2.0", False)]
+)
+def test_a_lake_of_another_version_resumes_where_both_answer_alike(
+    begun_by: str,
+    resumes: bool,
+    tmp_path: Path,
+    source: Path,
+    verb: Verb,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert roberta_hub.__version__ in SAME_ANSWERS
+    clean = lake(source, tmp_path / "clean", verb, unit_rows=UNIT)
+    rows = read_lake(tmp_path / "clean")
+    for target in (tmp_path / "out", tmp_path / "one.parquet"):
+        with monkeypatch.context() as before:
+            before.setattr(roberta_hub, "__version__", begun_by)
+            lake(source, target, verb, unit_rows=UNIT, part=(1, 2))
+        if resumes:
+            assert lake(source, target, verb, unit_rows=UNIT).rows == clean.rows == ROWS
+            assert rows == (read_lake(target) or pq.read_table(target).to_pylist())
+            assert lake(source, target, verb, unit_rows=UNIT).done == ()
+        else:
+            with pytest.raises(InputError, match=r"the version of roberta_hub: it was '0\.2\.0'"):
+                lake(source, target, verb, unit_rows=UNIT)
