@@ -51,7 +51,12 @@ def without_secrets(url: object) -> str:
 URL_VARIABLES = (
     "ROBERTA_HUB_MIRROR",
     "HF_ENDPOINT",
-    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"),
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
 )
 """Variables of the environment that hold a URL, perhaps with a password."""
 _USER = re.compile(r"([a-z][\w+.-]+:/+)[^\s<>]*@", re.IGNORECASE)

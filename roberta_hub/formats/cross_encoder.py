@@ -29,12 +29,21 @@ _SEVERAL = ("Identity", "Softmax", "Sigmoid")
 _KINDS: dict[str, HeadKind] = {"Softmax": "single_label", "Sigmoid": "multi_label"}
 """Kind of a head with several outputs, by its activation function; Identity does not tell it."""
 _MODEL_KEYS = {"model_type", "prompts", "default_prompt_name", "activation_fn"} | {
-    *("similarity_fn_name", "__version__", "requirements")  # without effect on pairs
+    "similarity_fn_name",
+    "__version__",
+    "requirements",  # without effect on pairs
 }
 _BODY_KEYS = {
-    *("max_seq_length", "do_lower_case", "processor_kwargs", "tokenizer_args"),
-    *("transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
-    *("model_kwargs", "model_args"),
+    "max_seq_length",
+    "do_lower_case",
+    "processor_kwargs",
+    "tokenizer_args",
+    "transformer_task",
+    "modality_config",
+    "module_output_name",
+    "unpad_inputs",
+    "model_kwargs",
+    "model_args",
 }
 _TOKENIZER_KEYS = ("processor_kwargs", "tokenizer_args")
 _KNOWN = {

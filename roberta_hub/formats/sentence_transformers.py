@@ -102,9 +102,16 @@ _POOLER = {
 }
 """What says that the model's own pooler makes the vector, without a part for pooling."""
 _BODY_KEYS = {
-    *("max_seq_length", "do_lower_case", "processor_kwargs", "tokenizer_args"),
-    *("transformer_task", "modality_config", "module_output_name"),
-    *("unpad_inputs", "model_kwargs", "model_args"),  # of speed and memory
+    "max_seq_length",
+    "do_lower_case",
+    "processor_kwargs",
+    "tokenizer_args",
+    "transformer_task",
+    "modality_config",
+    "module_output_name",
+    "unpad_inputs",
+    "model_kwargs",
+    "model_args",  # of speed and memory
 }
 LOADING_KEYS = {
     "attn_implementation",
@@ -118,8 +125,13 @@ _OURS_ALONE = {"trust_remote_code", "use_fast"}
 """Settings of any of theirs that have no effect here."""
 _POOLING_KEYS = {"word_embedding_dimension", "embedding_dimension", "pooling_mode"}
 _MODEL_KEYS = {
-    *("model_type", "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim"),
-    *("__version__", "requirements"),
+    "model_type",
+    "prompts",
+    "default_prompt_name",
+    "similarity_fn_name",
+    "truncate_dim",
+    "__version__",
+    "requirements",
 }
 
 

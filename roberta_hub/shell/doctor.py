@@ -89,7 +89,12 @@ REQUIRED_PACKAGES = (
 """Packages without which something fails."""
 PACKAGES = (
     *REQUIRED_PACKAGES,
-    *("sentencepiece", "huggingface_hub", "numpy", "spacy", "fairseq", "transformers"),
+    "sentencepiece",
+    "huggingface_hub",
+    "numpy",
+    "spacy",
+    "fairseq",
+    "transformers",
 )
 
 

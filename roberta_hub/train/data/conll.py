@@ -22,8 +22,16 @@ from roberta_hub.rows.lines import lines
 from roberta_hub.rows.tables import Table
 
 SUFFIXES = (
-    *(".conll", ".conll2003", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".bioes"),
-    *(".gold_conll", ".v4_gold_conll"),
+    ".conll",
+    ".conll2003",
+    ".conllu",
+    ".conllup",
+    ".iob",
+    ".iob2",
+    ".bio",
+    ".bioes",
+    ".gold_conll",
+    ".v4_gold_conll",
 )
 """How names of files with a word a line end."""
 WORDS = ("word", "token", "words", "tokens", "form", "text")
@@ -47,13 +55,42 @@ _RANGE = re.compile(r"\d+[-.]\d+")
 """The number of what is no word in CoNLL-U: a token of several words, or a word left unsaid."""
 _UNSET = ("", "_", "-", "*")
 _UPOS = {
-    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN"),
-    *("PUNCT", "SCONJ", "SYM", "VERB", "X", "_"),
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
+    "_",
 }
 """Parts of speech of Universal Dependencies."""
 _CHUNKS = {
-    *("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"),
-    *("NC", "VC", "PC", "AC"),
+    "NP",
+    "VP",
+    "PP",
+    "ADVP",
+    "ADJP",
+    "SBAR",
+    "PRT",
+    "CONJP",
+    "INTJ",
+    "LST",
+    "UCP",
+    "NC",
+    "VC",
+    "PC",
+    "AC",
 }
 """Labels of chunks, in a column next to the tags of entities."""
 _ONTONOTES = (3, 10)
