@@ -315,6 +315,25 @@ def test_a_held_out_table_of_its_own(tmp_path: Path) -> None:
     assert found.summary().splitlines()[-1] == f"48 to learn from, 12 held out ({valid})"
 
 
+@pytest.mark.parametrize(
+    ("learnt", "asked", "differ"),
+    [((50, 50), (50, 50), False), ((50, 50), (57, 43), False), ((50, 50), (80, 20), True)],
+)
+def test_shares_of_classes_that_differ_are_said(
+    learnt: tuple[int, int], asked: tuple[int, int], differ: bool
+) -> None:
+    def rows(counts: tuple[int, int], name: str) -> list[dict[str, str]]:
+        labels = ["cat"] * counts[0] + ["dog"] * counts[1]
+        return [{"text": f"{name} {i}", "label": label} for i, label in enumerate(labels)]
+
+    notes = read_examples(rows(learnt, "a"), valid=rows(asked, "b")).notes
+    said = [note for note in notes if note.startswith("the shares of classes differ")]
+    assert said == [
+        "the shares of classes differ: 'cat' is 50 % of the rows to learn from and 80 % of valid; "
+        "answers lean to the shares that are learnt"
+    ] * int(differ)
+
+
 # ---- bad tables ----
 
 

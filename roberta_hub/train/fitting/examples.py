@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from roberta_hub.arguments import one_of, short_repr, switch, whole_number
 from roberta_hub.errors import InputError, InputTypeError, Remedy
+from roberta_hub.measures.intervals import effective_rows, share_interval
 from roberta_hub.rows.columns import (
     HEADLESS_NOTE,
     find_columns,
@@ -67,6 +68,8 @@ CROSS_VALIDATED_ROWS = 200
 """With fewer rows none is held out, unless the caller says so: cross-validation judges."""
 HELD_OUT_SHARE = 0.1
 """Share of rows that is held out of larger tables by default."""
+DIFFERENT_SHARES = 0.05
+"""Less of a class's share is no difference worth a note."""
 SUMMARY_CLASSES = 12
 """Classes that the summary lists."""
 
@@ -240,6 +243,8 @@ def read_examples(
         rows = _with_weights(rows, other.name, own, notes)
         held_out = _examples_of(other, rows, reading, (columns, name, own), notes)
         train = drop_held_out(found, held_out, other.name, notes)
+        if task == "classification":
+            notes += _about_class_shares(train, held_out, other.name)
         words = f"held out ({other.name})"
     _check_sides(source.name, train, held_out, task, crossed=not held_out and valid is None)
     if len(train) < FEW_TRAINING_ROWS:
@@ -647,6 +652,44 @@ def _about_labels(found: Sequence[LabelledText], task: str) -> list[str]:
         listed = ", ".join(single[:5]) + (", ..." if len(single) > 5 else "")
         notes.append(f"{len(single)} of the classes with one row only, hardly learnt: {listed}")
     return notes
+
+
+def _about_class_shares(
+    train: Sequence[LabelledText], held_out: Sequence[LabelledText], name: str
+) -> list[str]:
+    """Note the class whose share differs most between two tables, where chance does not explain it.
+
+    Example:
+        >>> rows = [LabelledText("x", (label,), "") for label in ["a"] * 100 + ["b"] * 100]
+        >>> _about_class_shares(rows, rows[:120], "test.csv")[0].split("; ")[0]
+        "the shares of classes differ: 'a' is 50 % of the rows to learn from and 83 % of test.csv"
+        >>> _about_class_shares(rows, rows[60:140], "test.csv")
+        []
+    """
+    learnt, asked = _class_shares(train), _class_shares(held_out)
+    if not learnt or not asked:
+        return []
+    differences = {n: abs(learnt.get(n, 0) - asked.get(n, 0)) for n in sorted({*learnt, *asked})}
+    label = max(differences, key=lambda name: round(differences[name], 9))
+    was, now = learnt.get(label, 0.0), asked.get(label, 0.0)
+    low, high = share_interval(was, effective_rows([e.weight for e in train]))
+    least, most = share_interval(now, effective_rows([e.weight for e in held_out]))
+    if abs(was - now) < DIFFERENT_SHARES or (low <= most and least <= high):
+        return []
+    return [
+        f"the shares of classes differ: {short_repr(label)} is {100 * was:.0f} % of the rows to "
+        f"learn from and {100 * now:.0f} % of {name}; answers lean to the shares that are learnt"
+    ]
+
+
+def _class_shares(rows: Sequence[LabelledText]) -> dict[str, float]:
+    """Return how much of the rows each class is."""
+    amounts = [(name, amount) for row in rows for name, amount in row.amounts.items()]
+    total = sum(amount for _, amount in amounts)
+    found = dict.fromkeys((name for name, _ in amounts), 0.0)
+    for name, amount in amounts:
+        found[name] += amount / total
+    return found
 
 
 def _check_sides(
