@@ -43,6 +43,8 @@ class Doubtful:
         return f"{given}, more likely {suggested} ({self.probability:.2f})"
 
 
+LIGHT = 0.5
+"""Rows that weigh at most this part of the heaviest are trusted less than others."""
 DOUBTFUL_SHOWN = 5
 """Likely wrong labels that a report shows."""
 
@@ -61,6 +63,17 @@ def doubtful_section(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -
     shown = f"{count:,}" if count <= most else f"the first {most} of {count:,}"
     rows = [(one.where, one.said(), one.text) for one in doubtful[:most]]
     return rows_with_texts(f"labels that are likely wrong ({shown}):", rows)
+
+
+def is_light(rows: Sequence[LabelledText]) -> list[bool]:
+    """Tell which rows are trusted less: those of at most half the weight of the heaviest.
+
+    Example:
+        >>> is_light([LabelledText("a", ("x",), "t:1", weight=own) for own in (1, 0.6, 0.5, 0)])
+        [False, False, True, True]
+    """
+    most = max((row.weight for row in rows), default=0.0)
+    return [row.weight <= LIGHT * most for row in rows]
 
 
 def doubtful_answers(
@@ -94,8 +107,9 @@ def likely_wrong(
 
     The model must not be trained on the rows that it answers, as in cross-validation. A label is
     doubted where the model answers another, and is as sure of that as it is on average in the rows
-    that have it (the idea of confident learning, Northcutt et al. 2021). A class of one row is not
-    judged: a model that is not trained on that row does not know the class.
+    that have it (the idea of confident learning, Northcutt et al. 2021). The label of a row that
+    weighs at most half as much as others is doubted wherever the model answers another. A class of
+    one row is not judged: a model that is not trained on that row does not know the class.
 
     Args:
         rows: with their labels.
@@ -167,7 +181,7 @@ def _ranked(
     most, given = own.max(1)
     judged = own.any(1) & (counts[given] > 1) & (counts[answered] > 0)
     less = own.gather(1, answered[:, None])[:, 0] < most  # of equal shares both are right
-    doubted = judged & less & (best >= usual[answered])
+    doubted = judged & less & ((best >= usual[answered]) | torch.tensor(is_light(rows)))
     scores = doubts(values, given)
     order = torch.argsort(-scores, stable=True).tolist()
     return [

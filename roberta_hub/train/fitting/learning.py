@@ -33,7 +33,7 @@ from roberta_hub.train.fitting.calibration import (
     fit_temperature,
 )
 from roberta_hub.train.fitting.choice import Choice, Tried
-from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_answers
+from roberta_hub.train.fitting.doubtful import Doubtful, doubtful_answers, is_light
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.learner import (
     HEAD_KINDS,
@@ -194,6 +194,8 @@ class _Table:
         """Seconds of two cores that were used before ways are tried."""
         self.untrained: MethodAnswers | None = None
         """What the model says of rows before it learns: `METHOD_COSINE` or `METHOD_ZERO_SHOT`."""
+        self.trusted: dict[int, Prediction] = {}
+        """What the heavier rows alone say of the light ones."""
         if options.balance:
             weights = encoded.relative_weights(self.train)[:, None]
             self.learner.shares = (weights * encoded.targets[self.train]).mean(0) + 1e-9
@@ -288,6 +290,7 @@ class _Table:
             learner.reset_head(self.train, self.inner)
             self.spent = self._compare()
             found.append(chooser.by_regression(self._words()))
+            self.trusted = self._by_heavier_rows(found[0].way)
             if self._makes_no_mistake(found[0]):
                 return self._learnt(found, found[0], [Tried(METHOD_WHOLE, why_not=NO_MISTAKE)])
         begin = found[0].way.learn if self.own is not None else self._begin_at(found[0].way)
@@ -304,6 +307,20 @@ class _Table:
         top = max(trained, key=lambda answers: measure_of(answers, rows, learner))
         best = top if self.options.says_how else best_method([*found, top], learner)
         return self._learnt([*found, *trained], best, left_out)
+
+    def _by_heavier_rows(self, regression: Method) -> dict[int, Prediction]:
+        """Answer the light rows by a regression on the others, if these have all classes."""
+        light = is_light(self.examples.train)
+        heavier = [i for i in self.train if not light[i]]
+        targets = self.learner.encoded.targets
+        if len(heavier) == len(self.train) or self.kind != "single_label":
+            return {}
+        if not bool(targets[heavier].sum(0).all()):
+            return {}
+        rows = [i for i in self.train if light[i]]
+        regression.learn(heavier)
+        logits = self.learner.logits(self.learner.encoded, rows)
+        return dict(zip(rows, self._predictions(logits, None), strict=True))
 
     def _makes_no_mistake(self, regression: MethodAnswers) -> bool:
         """Whether the regression makes no mistake, so that nothing can answer better."""
@@ -479,11 +496,20 @@ class _Table:
     def _doubtful(
         self, found: list[MethodAnswers], held_out: list[Prediction]
     ) -> tuple[Doubtful, ...]:
-        """Find likely wrong labels: of a row the first way's answer that has one, and held out."""
+        """Find likely wrong labels: of a row the first way's answer that has one, and held out.
+
+        Of a light row it is the mean with what the heavier rows say, which know no label of its
+        kind (benchmarks/results/machine_labels.md).
+        """
         unseen: dict[int, Prediction] = {}
         for answers in found:
             for row, answer in zip(answers.rows, self._unseen(answers), strict=True):
                 unseen.setdefault(row, answer)
+        for row, other in self.trusted.items():
+            if row in unseen:
+                own = unseen[row].scores
+                both = [(own[name] + other.scores[name]) / 2 for name in self.names]
+                unseen[row] = Prediction.of(self.names, both)
         rows = [*(self.examples.train[i] for i in unseen), *self.examples.valid]
         return doubtful_answers(self.task, rows, [*unseen.values(), *held_out])
 
