@@ -174,9 +174,9 @@ def page(results: dict[str, list[dict[str, float]]]) -> str:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        "What `doubtful` lists of the machine's rows: how many, the per cent of them whose label is "
-        "wrong, and the per cent of the wrong labels that are listed. Where a machine's row weighs "
-        f"{WEIGHT:g}, it is judged by people's rows too.",
+        "What `doubtful` lists of the machine's rows: how many, the per cent of them whose label "
+        "is wrong, and the per cent of the wrong labels that are listed. Where a machine's row "
+        f"weighs {WEIGHT:g}, people's rows alone judge it.",
         "",
         "| set | alone: rows | wrong | found | weighted: rows | wrong | found |",
         "|---|--:|--:|--:|--:|--:|--:|",

@@ -498,18 +498,14 @@ class _Table:
     ) -> tuple[Doubtful, ...]:
         """Find likely wrong labels: of a row the first way's answer that has one, and held out.
 
-        Of a light row it is the mean with what the heavier rows say, which know no label of its
-        kind (benchmarks/results/machine_labels.md).
+        Of a light row it is what the heavier rows say, which teach no mistake of its kind
+        (benchmarks/results/machine_labels.md).
         """
         unseen: dict[int, Prediction] = {}
         for answers in found:
             for row, answer in zip(answers.rows, self._unseen(answers), strict=True):
                 unseen.setdefault(row, answer)
-        for row, other in self.trusted.items():
-            if row in unseen:
-                own = unseen[row].scores
-                both = [(own[name] + other.scores[name]) / 2 for name in self.names]
-                unseen[row] = Prediction.of(self.names, both)
+        unseen |= {row: own for row, own in self.trusted.items() if row in unseen}
         rows = [*(self.examples.train[i] for i in unseen), *self.examples.valid]
         return doubtful_answers(self.task, rows, [*unseen.values(), *held_out])
 
