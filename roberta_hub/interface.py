@@ -204,7 +204,9 @@ class RobertaHubInterface(nn.Module):
         source: where the weights came from.
         family: Hugging Face's `model_type` of the model's kind: "roberta", "bert", "albert".
         optimized: what `optimize` did and how accurate the result is; None before it is called.
-        fitted: what `fit` chose and measured, a `Fitted`; None for models that it did not make.
+        fitted: what `fit` chose and measured, a `Fitted`; None for models that it did not make, and
+            for those that are read from a folder: its README.md has the scores, and `roberta-hub
+            next -m FOLDER` does what `fitted.next` does.
         learnt: digests of the texts that `fit` trained the model on. `save` keeps them, so that a
             later `fit`, `evaluate` or `compare` names the rows that the model knows.
     """

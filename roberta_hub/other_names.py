@@ -234,7 +234,8 @@ ASKED = {
         "cos_sim": _SIMILAR,
         "ents": "tag(text) gives names and other spans",
         "most_similar": _SIMILAR,
-        "next": "fitted.next(texts) of a model that fit returned chooses texts to label next",
+        "next": "fitted.next(texts) of a model that fit returned chooses texts to label next; of a "
+        "loaded one, `roberta-hub next -m FOLDER -i FILE`",
         "noun_chunks": "tag(text) gives names and other spans",
         "paraphrase_mining": _SIMILAR,
         "pipe": "a verb takes any number of texts: classify(texts), embed(texts), tag(texts)",

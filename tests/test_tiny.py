@@ -36,6 +36,13 @@ def tiny():
     return roberta_hub.load_model().eval()
 
 
+def test_it_keeps_no_digests_of_its_training_pairs_and_a_page_says_so():
+    """So `evaluate` cannot note them; with digests the page and its card must say another thing."""
+    page = " ".join((ROOT / "docs/guides/evaluate.md").read_text("utf-8").split())
+    none = not roberta_hub.load_model().learnt
+    assert none == ("`roberta.tiny`, downloaded models and those of `train` have none" in page)
+
+
 def test_small_enough_to_ship():
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 50_000_000
     assert {"LICENSE", "MODEL_CARD.md", "NOTICE", "config.json", "model.safetensors"} <= {

@@ -148,8 +148,12 @@ def _amount(name: object, value: Any, row: Row, label: str) -> float:
     return number
 
 
-def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
+def flags_in(
+    row: Row, columns: Sequence[str], remedy: Remedy | None = None
+) -> dict[str, bool] | None:
     """Read the labels of a row that has a column of 0 and 1 for each; None: a cell is empty.
+
+    `remedy` is what an error says that the cells may be instead; see `flags_remedy`.
 
     Example:
         >>> flags_in(Row({"text": "Fool!", "toxic": "1", "threat": "no"}, 2, "x.csv:2"),
@@ -165,10 +169,44 @@ def flags_in(row: Row, columns: Sequence[str]) -> dict[str, bool] | None:
         if yes is None:
             raise row.error(
                 f"{column} is {short_repr(value)}; a column that is a label of its own holds 0 or "
-                "1, true or false, yes or no"
+                "1, true or false, yes or no",
+                remedy,
             )
         found[column] = yes
     return found
+
+
+_AS_SHARES = Remedy(
+    "task='classification' reads shares of classes, and names a row whose sum is not 1",
+    "--task classification reads shares of classes, and names a row whose sum is not 1",
+)
+_AS_VOTES = Remedy(
+    "if each column is a rater, task='classification' reads the numbers as votes for classes",
+    "if each column is a rater, --task classification reads the numbers as votes for classes",
+)
+
+
+def flags_remedy(cells: Sequence[Mapping[str, Any]]) -> Remedy | None:
+    """Say what rows of several columns may be if not truth values; None: nothing that is known.
+
+    Shares look so where most rows add up to 1, and raters' votes where all numbers are whole and
+    two columns have others than 0 and 1: in one column that is a slip.
+
+    Example:
+        >>> print(flags_remedy([{"Ada": 1, "Bob": 2}, {"Ada": 2, "Bob": 1}]).in_shell)
+        if each column is a rater, --task classification reads the numbers as votes for classes
+        >>> flags_remedy([{"toxic": 1, "threat": 2}, {"toxic": 0, "threat": 1}])
+    """
+    others = [
+        (column, number_in(to_python(value)))
+        for cell in cells
+        for column, value in cell.items()
+        if not is_blank(value) and flag_in(to_python(value)) is None
+    ]
+    if others and odd_shares(cells):
+        return _AS_SHARES
+    whole = all(number is not None and number % 1 == 0 for _, number in others)
+    return _AS_VOTES if whole and len({column for column, _ in others}) > 1 else None
 
 
 # ---- how likely each class is ----
@@ -235,11 +273,34 @@ def hold_percents(cells: Iterable[Mapping[str, Any]]) -> bool:
         >>> hold_percents([{"a": 0.8, "b": 0.2}]), hold_percents([])
         (False, False)
     """
-    sums = []
-    for cell in cells:
-        numbers = [number_in(to_python(v)) for v in cell.values() if not is_blank(v)]
-        sums.append(math.nan if None in numbers else sum(n for n in numbers if n is not None))
+    sums = [_sum_in(cell) for cell in cells]
     return 2 * sum(abs(total - 100) <= 1 for total in sums) > len(sums)
+
+
+def _sum_in(cell: Mapping[str, Any]) -> float:
+    """Add up the numbers of a cell; NaN: not all are numbers."""
+    numbers = [number_in(to_python(v)) for v in cell.values() if not is_blank(v)]
+    return math.nan if None in numbers else math.fsum(n for n in numbers if n is not None)
+
+
+def odd_shares(cells: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    """Number the cells that do not add up to 1 where most are shares of one class; with their sums.
+
+    Example:
+        >>> odd_shares([{"a": 0.7, "b": 0.3}, {"a": 0.7, "b": 0.8}, {"a": 1, "b": 0}])
+        [(1, 1.5)]
+        >>> odd_shares([{"a": 0.7, "b": 0.8}, {"a": 1, "b": 0}])
+        []
+    """
+    odd, others = [], []
+    for i, cell in enumerate(cells):
+        if hold_shares([cell], fractions=False):
+            others.append(cell)
+        else:
+            odd.append((i, _sum_in(cell)))
+    if len(others) <= len(odd) or not hold_shares(others):
+        return []
+    return [(i, total) for i, total in odd if not math.isnan(total)]
 
 
 def hold_votes(cells: Iterable[Mapping[str, Any]], *, numbers: bool = False) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.errors import RobertaHubError
 from roberta_hub.server import openai, tei, verbs
 from roberta_hub.server.bodies import Bodies
-from roberta_hub.server.endpoint import Body, Endpoint, checked
+from roberta_hub.server.endpoint import Body, Endpoint, WithHeaders, checked
 from roberta_hub.server.metrics import Metrics
 from roberta_hub.server.refusals import OPENAI, STOPS, TEI, Protocol, RefusalError
 from roberta_hub.server.service import Service
@@ -145,10 +145,13 @@ def _json(answer: Any, refusal: RefusalError | None = None) -> Response:
     import orjson
     from starlette.responses import Response
 
+    headers = refusal.headers if refusal else {}
+    if isinstance(answer, WithHeaders):
+        answer, headers = answer.json, {**headers, **answer.headers}
     return Response(
         orjson.dumps(answer),
         status_code=refusal.status if refusal else 200,
-        headers=refusal.headers if refusal else None,
+        headers=headers,
         media_type="application/json",
     )
 

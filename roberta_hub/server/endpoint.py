@@ -14,6 +14,14 @@ from roberta_hub.server.service import Service
 Body = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class WithHeaders:
+    """The JSON of an answer, and headers that say what its protocol has no field for."""
+
+    json: Any
+    headers: Mapping[str, str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """An address and what answers there."""
@@ -21,7 +29,7 @@ class Endpoint:
     path: str
     protocol: Protocol
     answer: Callable[[Service, Body], Awaitable[Any]]
-    """From the body of a request to the JSON of its answer."""
+    """From the body of a request to the JSON of its answer, or to one `WithHeaders`."""
     summary: str
     takes: Mapping[str, str] = field(default_factory=dict)
     """What the body may have: each field's name with its type in JSON's words; none: a GET."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roberta_hub.errors import InputTypeError, Place
-from roberta_hub.server.endpoint import Body, Endpoint, only
+from roberta_hub.server.endpoint import Body, Endpoint, WithHeaders, only
 from roberta_hub.server.refusals import TEI
 from roberta_hub.server.service import Service, rows_in
 from roberta_hub.verbs.classify import CLASSIFY
@@ -68,10 +68,16 @@ async def _predict(service: Service, body: Body) -> Any:
     only("raw_scores", body.get("raw_scores", False), (False,), "scores are probabilities")
     rows, one = _predicted(body["inputs"])
     options = {**_cut(body), "head": body.get("head")}
-    found = [
-        _labels(record) for record, _ in await service.ask("classify", rows, options, name="inputs")
-    ]
-    return found[0] if one else found
+    records = [record for record, _ in await service.ask("classify", rows, options, name="inputs")]
+    found = [_labels(record) for record in records]
+    refused = [str(i) for i, record in enumerate(records) if record.get("rejected")]
+    return WithHeaders(
+        found[0] if one else found, {REJECTED_HEADER: ",".join(refused)} if refused else {}
+    )
+
+
+REJECTED_HEADER = "X-Rejected"
+"""Has the places of the inputs that the head refuses; the protocol's body has no field for it."""
 
 
 def _predicted(value: Any) -> tuple[list[Any], bool]:

@@ -153,6 +153,33 @@ def test_rerank_and_predict(address: str, tiny: RobertaHubInterface) -> None:
     assert post(address, "/predict", {"inputs": [pair, pair]}).json() == [one, one]
 
 
+def test_predict_names_refused_inputs_in_a_header(
+    address: str, tiny: RobertaHubInterface, tmp_path: Path
+) -> None:
+    """Its body is the protocol's and has no place for them; /classify has `rejected`."""
+    pairs = [["A dog ran.", "An animal moved."], ["A dog ran.", "It rains."], ["a", "b"]]
+    own = roberta_hub.load_model()
+    own.reject_below["mnli"] = 0.0
+    found = own.classify([(a, b) for a, b in pairs], head="mnli")
+    sure = [one.certainty or 0.0 for one in found]
+    refused = [i for i, one in enumerate(sure) if one < max(sure)]
+    own.reject_below["mnli"] = (sorted(sure)[-2] + max(sure)) / 2
+    own.save(tmp_path / "own")
+    with served("-m", str(tmp_path / "own")) as (refusing, _):
+        asked = {"inputs": pairs, "head": "mnli"}
+        given, plain = post(refusing, "/predict", asked), post(address, "/predict", asked)
+        assert given.headers["X-Rejected"] == ",".join(map(str, refused)) and len(refused) == 2
+        assert [[one["label"] for one in row] for row in given.json()] == [
+            [one["label"] for one in row] for row in plain.json()
+        ]
+        assert "X-Rejected" not in plain.headers
+        classified = post(refusing, "/classify", {"texts": pairs, "head": "mnli"}).json()
+        assert [i for i, one in enumerate(classified) if one["rejected"]] == refused
+        for i, pair in enumerate(pairs):  # one pair, as text-embeddings-inference reads it
+            alone = post(refusing, "/predict", {"inputs": pair, "head": "mnli"})
+            assert alone.headers.get("X-Rejected") == ("0" if i in refused else None)
+
+
 def test_every_verb_has_an_address(address: str, tiny: RobertaHubInterface) -> None:
     pair = ["A dog ran.", "An animal moved."]
     found = post(address, "/classify", {"texts": [pair]}).json()

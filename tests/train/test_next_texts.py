@@ -101,9 +101,19 @@ def test_the_record_stays_a_record(mine: RobertaHubInterface) -> None:
     json.dumps(mine.fitted.to_dict())
     apart = pickle.loads(pickle.dumps(mine.fitted))
     assert apart == mine.fitted and len(pickle.dumps(mine.fitted)) < 100_000
-    with pytest.raises(InputError, match="apart from its model"):
+    with pytest.raises(InputError, match=r"apart from its model.*roberta-hub next -m FOLDER"):
         apart.next(POOL)
     assert copy.deepcopy(mine).fitted == mine.fitted
+
+
+def test_a_model_without_a_record_says_who_chooses(mine: RobertaHubInterface) -> None:
+    """`fitted` of a loaded model is None; what it is asked instead is where users look."""
+    loaded = copy.deepcopy(mine)
+    loaded.fitted = None
+    with pytest.raises(AttributeError, match="of a loaded one, `roberta-hub next -m FOLDER"):
+        loaded.next(POOL)
+    for doc in (RobertaHubInterface.__doc__, type(mine.fitted).next.__doc__):
+        assert doc and "roberta-hub next -m FOLDER" in " ".join(doc.split())
 
 
 @pytest.mark.system

@@ -418,6 +418,39 @@ def test_columns_of_shares_and_of_votes() -> None:
     assert found.classes == ("1", "2", "5")
 
 
+def test_numbers_of_raters_are_told_how_they_are_read_as_votes() -> None:
+    stars = table(ada=[1, 2], bob=[2, 1], eve=["1", ""])
+    with pytest.raises(InputError, match="is 2; a column that is a label of its own") as error:
+        read_examples(stars, label=["ada", "bob"])
+    assert str(error.value).endswith("task='classification' reads the numbers as votes for classes")
+    assert "a rater, --task classification reads the numbers as votes" in error.value.in_shell()
+    found = read_examples(stars, label=["ada", "bob"], task="classification")
+    assert found.classes == ("1", "2") and found.train[0].shares == (("1", 0.5), ("2", 0.5))
+    for cells in ({"toxic": [0, 1, 2], "threat": [0, 1]}, {"toxic": [0.5, 1], "threat": [1, 1.5]}):
+        with pytest.raises(InputError, match="a label of its own") as error:
+            read_examples(table(**cells), label=["toxic", "threat"])  # a slip, and no votes
+        assert "classification" not in str(error.value)
+
+
+def test_a_row_whose_shares_are_not_1_is_named() -> None:
+    shares = [{"good": 0.7, "bad": 0.3}, {"good": 0.2, "bad": 0.8}]
+    cells = [{"good": 0.7, "bad": 0.6} if i == 7 else shares[i % 2] for i in range(24)]
+    found = read_examples(table(label=cells))
+    assert found.task == "multi_label"
+    assert noted(
+        found,
+        "most dicts of label add up to 1, as shares of one class do; 1 row not, first table:8, "
+        "whose sum is 1.3",
+    )
+    graded = [{"art": 0.7, "war": 0.9}, {"art": 0.2, "war": 0.1}]
+    assert not any("add up" in note for note in read_examples(table(label=graded)).notes)
+    rows = table(good=[c["good"] for c in cells], bad=[c["bad"] for c in cells])
+    with pytest.raises(InputError, match="names a row whose sum is not 1"):
+        read_examples(rows, label=["good", "bad"])
+    with pytest.raises(InputError, match=r"table:8: good, bad is .*; the shares of one class"):
+        read_examples(rows, label=["good", "bad"], task="classification")
+
+
 def test_a_class_that_only_shares_name_is_on_both_sides() -> None:
     rows = table(label=[{"a": 0.9, "b": 0.1}, {"a": 1.0}, {"c": 1.0}])
     for seed in range(5):

@@ -26,6 +26,7 @@ from roberta_hub.rows.labels import (
     Shares,
     class_of,
     flags_in,
+    flags_remedy,
     hold_percents,
     hold_shares,
     hold_votes,
@@ -330,6 +331,8 @@ class _Reading:
     classes of several raters; "": nothing of that."""
     columns: tuple[str, ...] = ()
     """The columns, where they are several."""
+    remedy: Remedy | None = None
+    """What their cells may be instead, for an error."""
 
     def is_empty(self, value: Any) -> bool:
         """Tell a cell, or the cells of several columns, that say nothing."""
@@ -340,7 +343,7 @@ class _Reading:
     def opened(self, row: Row, value: Any) -> Any:
         """Open what a cell holds: the text of a list, the truth values of several columns."""
         if self.several == "flags":
-            return flags_in(row, self.columns)
+            return flags_in(row, self.columns, self.remedy)
         return parse_cell(value, self.separator, self.texts)
 
     def about_shares(self, found: Sequence[LabelledText], label: str) -> list[str]:
@@ -429,7 +432,14 @@ def _reading_of_columns(
                 "multi_label learns those"
             )
         return _Reading(
-            "multi_label", None, False, empty=True, nan=False, several="flags", columns=columns
+            "multi_label",
+            None,
+            False,
+            empty=True,
+            nan=False,
+            several="flags",
+            columns=columns,
+            remedy=flags_remedy(some),
         )
     return _Reading(
         "classification", None, False, empty=False, nan=False, several=several, columns=columns

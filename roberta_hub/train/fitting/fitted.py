@@ -102,7 +102,8 @@ class Fitted(Reported):
         probabilities are nearest, those that stand best for all of them by the cosine of their
         vectors (facility location; Wei et al. 2015). After five rounds of 40 texts a classifier was
         0.8 to 3.0 points better with them than with texts at random, on five sets. Texts that are
-        empty, learnt, or there twice are left out.
+        empty, learnt, or there twice are left out. A loaded model has no `fitted`; for it,
+        `roberta-hub next -m FOLDER -i FILE` chooses.
 
         Args:
             texts: many texts without labels, or pairs.
@@ -129,7 +130,7 @@ class Fitted(Reported):
         if roberta is None:
             raise InputError(
                 "this record was stored apart from its model; ask mine.fitted of a model that fit "
-                "returned"
+                "returned, or the model's folder: `roberta-hub next -m FOLDER -i FILE`"
             )
         return next_texts(roberta, texts, n, **options)
 

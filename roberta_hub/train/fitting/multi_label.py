@@ -13,7 +13,7 @@ from typing import Any
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import Remedy
 from roberta_hub.rows.formats import row_count
-from roberta_hub.rows.labels import LABEL_SEPARATORS, labels_in
+from roberta_hub.rows.labels import LABEL_SEPARATORS, labels_in, odd_shares
 from roberta_hub.rows.left_out import short_place
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row
@@ -99,6 +99,13 @@ def about_dicts(cells: Sequence[Cell], label: str) -> list[str]:
         notes.append(
             f"{label} holds numbers other than 0 and 1 in {row_count(len(graded))}, first "
             f"{short_place(graded[0].where)}; 0.5 and more is a yes"
+        )
+    if graded and (odd := odd_shares([value for _, value in dicts])):
+        place, total = odd[0]
+        notes.append(
+            f"most dicts of {label} add up to 1, as shares of one class do; "
+            f"{row_count(len(odd))} not, first {short_place(dicts[place][0].where)}, whose sum is "
+            f"{total:.4g}"
         )
     known = dict.fromkeys(str(name) for _, value in dicts for name in value)
     had = {name for row, value in dicts for name in labels_in(value, row, label)}
