@@ -400,7 +400,7 @@ class KnownLabels:
             ('left out: 1 row without a label',)
         """
         for row, text, value in labelled_rows(table, texts, labels, left):
-            if is_unlabelled(value) or (self._numbers and is_nan_word(value)):
+            if is_unlabelled(value) or self._is_no_number(value):
                 left.add(NO_LABEL, row.where)
             elif len(labels) > 1:
                 if (flags := flags_in(row, labels)) is None:
@@ -415,6 +415,10 @@ class KnownLabels:
     @cached_property
     def _numbers(self) -> bool:
         return any(number_in(name) is not None for name in self.names)
+
+    def _is_no_number(self, value: Any) -> bool:
+        """Tell the word nan next to names that are numbers; a known name is a label."""
+        return self._numbers and is_nan_word(value) and value.strip() not in self.names
 
     def _apart(self, value: Any) -> Any:
         """Take a text apart: a list as pandas writes it, or known names between separators."""
