@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
-from roberta_hub.rows.left_out import NO_LABEL, LeftOut
+from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row, Table
 from roberta_hub.rows.values import flag_in, is_blank, number_in, to_python
@@ -277,14 +279,14 @@ def shares_in(value: Mapping[str, Any], row: Row, label: str) -> Shares:
     return tuple(sorted((name, share) for name, share in named.items() if share))
 
 
-def votes_in(cells: Mapping[str, Any], row: Row) -> Shares:
+def votes_in(cells: Mapping[str, Any], row: Row, known: Collection[str] = ()) -> Shares:
     """Read the shares that several raters' classes have; an empty cell is no vote.
 
     Example:
         >>> votes_in({"Ada": "pro", "Bob": "contra", "Eve": ""}, Row({}, 1, "x.jsonl:1"))
         (('contra', 0.5), ('pro', 0.5))
     """
-    votes = Counter(class_of(v, row.where) for v in cells.values() if not is_blank(v))
+    votes = Counter(class_of(v, row.where, known) for v in cells.values() if not is_blank(v))
     return tuple(sorted((name, count / votes.total()) for name, count in votes.items()))
 
 
@@ -375,6 +377,241 @@ def is_unlabelled(value: Any) -> bool:
 def is_nan_word(value: Any) -> bool:
     """Tell the word that programs write for a missing number."""
     return isinstance(value, str) and value.strip().casefold() == "nan"
+
+
+# ---- how a column is read ----
+
+MAX_CLASSES = 20
+"""Whole numbers with more different values than this are no classes but a quantity."""
+LIST_CELLS_SHARE = 0.9
+"""So large a share of the cells must be texts of lists, that all of them are read so."""
+SEPARATOR_CELLS_SHARE = 0.1
+"""So large a share of the cells must have a separator, that it is likely to be one."""
+Held: TypeAlias = Literal["", "flags", "shares", "votes"]
+"""What several columns hold, or a column of dicts."""
+
+_DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
+"""A number as German and French write it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the cells of labels are read, the same in both tables."""
+
+    task: str
+    separator: str | None
+    texts: bool
+    """Whether a text that looks like a list is one."""
+    empty: bool
+    """Whether an empty cell says that a text has no label, as a list without items does."""
+    nan: bool
+    """Whether the word nan is a missing number."""
+    several: Held = ""
+    """What several columns hold, or a column of dicts: truth values of labels, shares of classes,
+    classes of several raters; "": nothing of that."""
+    columns: tuple[str, ...] = ()
+    """The columns, where they are several."""
+
+    def is_empty(self, value: Any) -> bool:
+        """Tell a cell, or the cells of several columns, that say nothing."""
+        if isinstance(value, Mapping) and self.several in ("flags", "shares") and self.columns:
+            return any(map(is_blank, value.values()))
+        return is_unlabelled(value) or (self.nan and is_nan_word(value))
+
+    def opened(self, row: Row, value: Any) -> Any:
+        """Open what a cell holds: the text of a list, the truth values of several columns."""
+        if self.several == "flags":
+            return flags_in(row, self.columns)
+        return parse_cell(value, self.separator, self.texts)
+
+    def shares(self, row: Row, value: Any, label: str, known: Collection[str] = ()) -> Shares:
+        """Read the shares of a row's classes; () where it has a label like any other."""
+        if self.several == "votes":
+            return votes_in(value, row, known)
+        if self.several == "shares" and isinstance(value, Mapping):
+            return shares_in(value, row, label)
+        return ()
+
+
+def find_reading(
+    rows: Sequence[LabelledRow],
+    label: str,
+    labels: Sequence[str],
+    task: str | None,
+    separator: str | None,
+    notes: list[str],
+) -> Reading:
+    """Tell how the cells are read, and note what they look like."""
+    cells = [(row, value) for row, _, value in rows if not is_blank(value)]
+    values = [value for _, value in cells]
+    if len(labels) > 1 and separator is not None:
+        raise InputError(f"a separator parts the labels of one column; label names {len(labels)}")
+    if len(labels) > 1:
+        return _reading_of_columns([value for _, _, value in rows], tuple(labels), task)
+    if separator is not None and task not in (None, "multi_label"):
+        what = "a separator parts labels"
+        raise InputError(f"task is {task!r}, and {what}; the task multi_label learns those")
+    texts = task in (None, "multi_label") and holds_texts_of_lists(cells, label, notes)
+    if separator is not None:
+        if not any(isinstance(value, str) and separator in value for value in values):
+            notes.append(f"no cell of {label} has the separator {separator!r}")
+        return Reading("multi_label", separator, texts, empty=not texts, nan=False)
+    values = [parse_cell(value, None, texts) for value in values]
+    some = [value for value in values if not is_unlabelled(value)]
+    dicts = [value for value in some if isinstance(value, Mapping)]
+    # A name among shares is a whole row of that class.
+    graded = task is None and all(isinstance(value, (str, Mapping)) for value in some)
+    if (graded and (hold_shares(dicts) or hold_percents(dicts))) or (
+        dicts and task == "classification"
+    ):
+        return Reading("classification", None, texts, empty=False, nan=False, several="shares")
+    if any(isinstance(value, (list, Mapping)) for value in values):
+        return Reading(task or "multi_label", None, texts, empty=False, nan=False)
+    numbers = [value for value in values if not is_nan_word(value)]
+    nan = task is None and 0 < len(numbers) < len(values) and None not in map(number_in, numbers)
+    task = task or find_task(numbers if nan else values)
+    if task != "regression" and (likely := likely_separator(values)):
+        notes.append(separator_words(label, likely))
+    return Reading(task, None, texts, empty=task == "multi_label", nan=nan)
+
+
+def _reading_of_columns(
+    cells: Sequence[Any], columns: tuple[str, ...], task: str | None
+) -> Reading:
+    """Tell how the cells of several columns are read."""
+    several = held_by_columns(cells, task)
+    if several == "flags" and task not in (None, "multi_label"):
+        raise InputError(
+            f"task is {task!r}, and several columns are labels of 0 and 1; the task "
+            "multi_label learns those"
+        )
+    return Reading(
+        "multi_label" if several == "flags" else "classification",
+        None,
+        False,
+        empty=several == "flags",
+        nan=False,
+        several=several,
+        columns=columns,
+    )
+
+
+def held_by_columns(cells: Sequence[Any], task: str | None) -> Held:
+    """Tell what several columns hold: labels of 0 and 1, shares of classes, or raters' votes."""
+    if task not in (None, "classification"):
+        return "flags"
+    some = [cell for cell in cells if not is_unlabelled(cell)]
+    whole = [cell for cell in some if not any(map(is_blank, cell.values()))]
+    one = task == "classification"
+    no_votes = hold_percents(whole) or (one and _hold_fractions(whole))
+    if no_votes or hold_shares(whole, fractions=not one):
+        return "shares"
+    return "votes" if hold_votes(some, numbers=one) else "flags"
+
+
+def _hold_fractions(cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell numbers with fractions among them, which are no votes."""
+    numbers = [number_in(value) for cell in cells for value in cell.values()]
+    return None not in numbers and any(n is not None and n % 1 for n in numbers)
+
+
+def find_task(values: Sequence[Any]) -> str:
+    """Tell what labels ask to learn.
+
+    Lists and dicts are several labels for a text. Whole numbers with at most 20 different values
+    are classes; other numbers are a quantity, for a regression. Everything else is classes.
+
+    Example:
+        >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])
+        ('classification', 'regression', 'classification', 'multi_label')
+    """
+    if any(isinstance(value, (list, tuple, set, frozenset, Mapping)) for value in values):
+        return "multi_label"
+    numbers = [number_in(value) for value in values]
+    if not numbers or None in numbers:
+        # An infinite number among numbers is no class; reading them as numbers names it.
+        odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
+        quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
+        return "regression" if quantity else "classification"
+    whole = all(number == int(number) for number in numbers if number is not None)
+    return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isinf(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def holds_texts_of_lists(cells: Sequence[tuple[Row, Any]], label: str, notes: list[str]) -> bool:
+    """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV."""
+    texts = [(row, value) for row, value in cells if isinstance(value, str) and value.strip()]
+    others = [(row, value) for row, value in texts if parse_list(value) is None]
+    lists = len(texts) - len(others)
+    if not lists:
+        return False
+    if not others:
+        return True
+    row, value = others[0]
+    if lists >= LIST_CELLS_SHARE * len(texts):
+        notes.append(
+            f"{label} holds texts of lists; {row_count(len(others))} with another text are one "
+            f"label each, first {short_place(row.where)} ({short_repr(value, 40)})"
+        )
+        return True
+    if 2 * lists >= len(texts):
+        raise row.error(
+            f"{label} is {short_repr(value)}, and most other cells are texts of lists; write it as "
+            "a "
+            'list too, such as ["a", "b"]',
+            Remedy(
+                "task='classification' takes each cell as one label",
+                "--task classification takes each cell as one label",
+            ),
+        )
+    row, value = next((row, value) for row, value in texts if parse_list(value) is not None)
+    notes.append(
+        f"{row_count(lists)} with the text of a list are one label each, as {label} holds other "
+        f"texts; first {short_place(row.where)} ({short_repr(value, 40)})"
+    )
+    return False
+
+
+def likely_separator(values: Iterable[Any]) -> str | None:
+    """Tell what looks like a separator of labels in cells of text; None: nothing does.
+
+    Labels that are joined come again in other cells, alone or with others. So their parts are fewer
+    than the different cells; the parts of names such as "New York, NY" are more.
+
+    Example:
+        >>> likely_separator(["art, sport", "sport", "sport, war", "art, war", "art"])
+        ','
+        >>> likely_separator(["New York, NY", "Austin, TX", "Dallas, TX", "Buffalo, NY"])
+    """
+    cells = Counter(v.strip() for v in values if isinstance(v, str) and v.strip())
+    for separator in LABEL_SEPARATORS:
+        joined = sum(count for cell, count in cells.items() if separator in cell)
+        parts = {part.strip() for cell in cells for part in cell.split(separator)}
+        decimal = separator == "," and all(map(_DECIMAL.fullmatch, cells))
+        if (
+            joined >= SEPARATOR_CELLS_SHARE * cells.total()
+            and len(parts) < len(cells)
+            and not decimal
+        ):
+            return separator
+    return None
+
+
+def separator_words(label: str, separator: str) -> str:
+    """Say that cells look like several labels, and what to type."""
+    return (
+        f"{label} looks like several labels in a cell; separator={separator!r} (in a shell "
+        f'--separator "{separator}") takes them apart'
+    )
+
+
+# ---- where the labels are known ----
 
 
 @dataclass(frozen=True)
