@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
 from roberta_hub.rows.formats import row_count
-from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
+from roberta_hub.rows.left_out import NO_LABEL, NO_WEIGHT, LeftOut, short_place
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row, Table
 from roberta_hub.rows.values import flag_in, is_blank, number_in, to_python
@@ -133,6 +133,26 @@ def labels_in(value: Any, row: Row, label: str, known: Collection[str] = ()) -> 
         value = [name for name, amount in value.items() if _amount(name, amount, row, label) >= 0.5]
     items = value if isinstance(value, list) else [value]
     return tuple(sorted({class_of(item, row.where, known) for item in items}))
+
+
+def graded_words(cells: Sequence[tuple[Row, Any]], label: str) -> list[str]:
+    """Say that dicts of labels hold numbers between yes and no; [] where none does."""
+    graded = [
+        row
+        for row, value in cells
+        if isinstance(value, Mapping) and any(map(_is_graded, value.values()))
+    ]
+    if not graded:
+        return []
+    return [
+        f"{label} holds numbers other than 0 and 1 in {row_count(len(graded))}, first "
+        f"{short_place(graded[0].where)}; 0.5 and more is a yes"
+    ]
+
+
+def _is_graded(amount: Any) -> bool:
+    number = number_in(to_python(amount))
+    return number is not None and number not in (0, 1)
 
 
 def _amount(name: object, value: Any, row: Row, label: str) -> float:
@@ -260,6 +280,20 @@ def hold_votes(cells: Iterable[Mapping[str, Any]], *, numbers: bool = False) -> 
     return bool(names) and all(names) and all(number_in(to_python(v)) is None for v in values)
 
 
+def shares_words(held: Held, label: str, several: int, rows: int, how: str) -> str:
+    """Say that labels are shares of classes or votes, and how many rows have several.
+
+    Example:
+        >>> shares_words("votes", "Ada, Bob", 1, 40, "counted")
+        'Ada, Bob holds votes for classes: 1 row of 40 with several, counted as parts of each'
+    """
+    what = "shares of classes" if held == "shares" else "votes for classes"
+    return (
+        f"{label} holds {what}: {row_count(several)} of {rows:,} with several, {how} as parts of "
+        "each"
+    )
+
+
 def shares_in(value: Mapping[str, Any], row: Row, label: str) -> Shares:
     """Read the shares of a row's classes: a dict, or the cells of a column for each.
 
@@ -316,6 +350,14 @@ def weight_in(row: Row, column: str) -> float:
         said = "empty" if is_blank(value) else short_repr(value)
         raise row.error(f"{column} is {said}; a weight is a number, 0 or more")
     return number
+
+
+def counted_weight(row: Row, column: str | None, left: LeftOut) -> float:
+    """Read how much a row counts, 1 without a column; 0 leaves the row out, which is counted."""
+    weight = 1 if column is None else weight_in(row, column)
+    if not weight:
+        left.add(NO_WEIGHT, row.where)
+    return weight
 
 
 def scale_of(weights: Collection[float]) -> float:
@@ -615,6 +657,19 @@ def separator_words(label: str, separator: str) -> str:
 
 
 @dataclass(frozen=True)
+class KnownRows:
+    """The rows of a table that have a text and right labels."""
+
+    rows: list[tuple[Row, str | tuple[str, ...], tuple[str, ...], Shares]]
+    """A row, its text or pair, its labels, and where it has several classes their shares: its label
+    is then the likeliest."""
+    held: Held
+    """How its cells were read."""
+    notes: list[str]
+    """What is odd about them."""
+
+
+@dataclass(frozen=True)
 class KnownLabels:
     """What the labels of a table may be where heads are asked: `evaluate` and `compare`."""
 
@@ -624,30 +679,54 @@ class KnownLabels:
 
     def rows(
         self, table: Table, texts: Sequence[str], labels: Sequence[str], left: LeftOut
-    ) -> Iterator[tuple[Row, str | tuple[str, ...], tuple[str, ...]]]:
+    ) -> KnownRows:
         """Read the rows that have a text and its right labels, as `fit` and `train` learn them.
+
+        What a head of one class is asked for may be shares of classes, or the votes of raters in
+        several columns.
 
         Example:
             >>> from roberta_hub.rows.tables import table_of
             >>> table = table_of({"text": ["x", "y"], "label": ["b; a", None]})
             >>> known, left = KnownLabels(["a", "b"], several=True), LeftOut()
-            >>> [own for _, _, own in known.rows(table, ["text"], ["label"], left)]
+            >>> [own for _, _, own, _ in known.rows(table, ["text"], ["label"], left).rows]
             [('a', 'b')]
             >>> left.counted()
             ('left out: 1 row without a label',)
         """
+        every = [value for _, _, value in labelled_rows(table, texts, labels, LeftOut())]
+        reading = self._reading(every, tuple(labels))
+        kept: list[tuple[Row, str | tuple[str, ...], tuple[str, ...], Shares]] = []
         for row, text, value in labelled_rows(table, texts, labels, left):
-            if is_unlabelled(value) or self._is_no_number(value):
+            if reading.is_empty(value) or self._is_no_number(value):
                 left.add(NO_LABEL, row.where)
-            elif len(labels) > 1:
-                if (flags := flags_in(row, labels)) is None:
-                    left.add(NO_LABEL, row.where)
-                else:
-                    yield row, text, tuple(name for name, yes in flags.items() if yes)
-            elif self.several:
-                yield row, text, labels_in(self._apart(value), row, labels[0], self.names)
             else:
-                yield row, text, (class_of(value, row.where, self.names),)
+                kept.append((row, text, *self._labels(reading, row, value, ", ".join(labels))))
+        cells = [(row, self._opened(row.values.get(labels[0]))) for row, *_ in kept]
+        notes = graded_words(cells, labels[0]) if self.several and len(labels) == 1 else []
+        return KnownRows(kept, reading.several, notes)
+
+    def _reading(self, values: Sequence[Any], columns: tuple[str, ...]) -> Reading:
+        """Tell how the cells are read, as `fit` does where the task is known."""
+        task = "multi_label" if self.several else "classification"
+        held: Held = ""
+        if len(columns) > 1:
+            held = held_by_columns(values, task)
+        elif not self.several and any(isinstance(self._opened(value), Mapping) for value in values):
+            held = "shares"
+        columns = columns if len(columns) > 1 else ()
+        return Reading(task, None, True, empty=False, nan=False, several=held, columns=columns)
+
+    def _labels(
+        self, reading: Reading, row: Row, value: Any, label: str
+    ) -> tuple[tuple[str, ...], Shares]:
+        """Read the labels of a row; the likeliest class, and the shares of several."""
+        value = reading.opened(row, value) if reading.columns else self._opened(value)
+        if shares := reading.shares(row, value, label, self.names):
+            return (top_class(shares),), shares if len(shares) > 1 else ()
+        if self.several or reading.several == "flags":
+            return labels_in(value, row, label, self.names), ()
+        return (class_of(value, row.where, self.names),), ()
 
     @cached_property
     def _numbers(self) -> bool:
@@ -657,12 +736,18 @@ class KnownLabels:
         """Tell the word nan next to names that are numbers; a known name is a label."""
         return self._numbers and is_nan_word(value) and value.strip() not in self.names
 
-    def _apart(self, value: Any) -> Any:
-        """Take a text apart: a list as pandas writes it, or known names between separators."""
+    def _opened(self, value: Any) -> Any:
+        """Open a text: a dict, and where there may be several labels a list, or names in a row.
+
+        A known name is a label, whatever it looks like.
+        """
+        if not isinstance(value, str) or value.strip() in self.names:
+            return value
         cell = parse_cell(value, None, texts=True)
-        if isinstance(cell, str) and cell.strip() not in self.names:
-            for separator in LABEL_SEPARATORS:
-                parts = parse_cell(cell, separator, texts=False)
-                if len(parts) > 1 and {*parts} <= {*self.names}:
-                    return parts
+        if not self.several:
+            return cell if isinstance(cell, Mapping) else value
+        for separator in LABEL_SEPARATORS if isinstance(cell, str) else ():
+            parts = parse_cell(cell, separator, texts=False)
+            if len(parts) > 1 and {*parts} <= {*self.names}:
+                return parts
         return cell

@@ -10,19 +10,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roberta_hub.arguments import one_of, short_repr, switch, whole_number
-from roberta_hub.errors import InputError, InputTypeError, Remedy
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.rows.columns import (
     HEADLESS_NOTE,
     find_columns,
     flag_columns,
     is_headless,
     shell_list,
+    weight_column,
 )
 from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.labels import (
     LabelledRow,
     Reading,
     class_of,
+    counted_weight,
     find_reading,
     labelled_rows,
     labels_in,
@@ -30,10 +32,11 @@ from roberta_hub.rows.labels import (
     scale_of,
     separator_of,
     separator_words,
+    shares_words,
     top_class,
     weight_in,
 )
-from roberta_hub.rows.left_out import NO_LABEL, NO_WEIGHT, LeftOut, short_place
+from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
 from roberta_hub.rows.tables import Row, Table, table_of
 from roberta_hub.rows.values import number_in
 from roberta_hub.terminal import clean
@@ -185,7 +188,7 @@ def read_examples(
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
     share, separator = held_out_share(valid), separator_of(separator)
     source = source or table_of(table, header=header).kept()
-    weights = () if weight is None else (_weight_column(source, weight),)
+    weights = () if weight is None else (weight_column(source, weight),)
     columns, labels = find_columns(source, text, label, weights)
     name = _joined(labels)
     notes: list[str] = []
@@ -298,12 +301,9 @@ def _about_shares(reading: Reading, found: Sequence[LabelledText], label: str) -
     if reading.several not in ("shares", "votes"):
         return []
     count = sum(len(example.shares) > 1 for example in found)
-    what = "shares of classes" if reading.several == "shares" else "votes for classes"
     other = "; task='multi_label' (in a shell --task multi_label) takes 0.5 and more as a yes"
-    return [
-        f"{label} holds {what}: {row_count(count)} of {len(found):,} with several, learnt and "
-        "counted as parts of each" + other * (reading.several == "shares" and not reading.columns)
-    ]
+    said = shares_words(reading.several, label, count, len(found), "learnt and counted")
+    return [said + other * (reading.several == "shares" and not reading.columns)]
 
 
 def _with_texts(
@@ -340,14 +340,6 @@ def _with_labels(
     return found
 
 
-def _weight_column(table: Table, weight: Any) -> str:
-    """Check the name of the column of weights."""
-    if not isinstance(weight, str):
-        raise InputTypeError(f"weight is {short_repr(weight)}; give the name of a column")
-    table.check(weight)
-    return weight
-
-
 def _with_weights(
     rows: Sequence[LabelledRow], table: str, weight: str | None, notes: list[str]
 ) -> list[LabelledRow]:
@@ -355,12 +347,7 @@ def _with_weights(
     if weight is None:
         return list(rows)
     left = LeftOut()
-    found = []
-    for labelled in rows:
-        if weight_in(labelled[0], weight):
-            found.append(labelled)
-        else:
-            left.add(NO_WEIGHT, labelled[0].where)
+    found = [labelled for labelled in rows if counted_weight(labelled[0], weight, left)]
     if rows and not found:
         raise InputError(f"{table}: {weight} is zero in every row; nothing to learn")
     notes += left.sentences(short=True)

@@ -7,11 +7,8 @@ from typing import Any
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import Remedy
-from roberta_hub.rows.formats import row_count
-from roberta_hub.rows.labels import labels_in
-from roberta_hub.rows.left_out import short_place
+from roberta_hub.rows.labels import graded_words, labels_in
 from roberta_hub.rows.tables import Row
-from roberta_hub.rows.values import number_in, to_python
 
 Cell = tuple[Row, Any]
 """A row, and the value of its label."""
@@ -43,21 +40,10 @@ def _is_container(value: object) -> bool:
 def about_dicts(cells: Sequence[Cell], label: str) -> list[str]:
     """Note numbers between yes and no, and labels that no row has."""
     dicts = [(row, value) for row, value in cells if isinstance(value, Mapping)]
-    notes = []
-    graded = [row for row, value in dicts if any(_is_graded(amount) for amount in value.values())]
-    if graded:
-        notes.append(
-            f"{label} holds numbers other than 0 and 1 in {row_count(len(graded))}, first "
-            f"{short_place(graded[0].where)}; 0.5 and more is a yes"
-        )
+    notes = graded_words(dicts, label)
     known = dict.fromkeys(str(name) for _, value in dicts for name in value)
     had = {name for row, value in dicts for name in labels_in(value, row, label)}
     if never := [name for name in known if name.strip() not in had]:
         listed_names = ", ".join(never[:5]) + (", ..." if len(never) > 5 else "")
         notes.append(f"{len(never)} of the labels in no row, not learnt: {listed_names}")
     return notes
-
-
-def _is_graded(amount: Any) -> bool:
-    number = number_in(to_python(amount))
-    return number is not None and number not in (0, 1)
