@@ -110,12 +110,42 @@ OF_A_VERB = {
         ("encode", name): "encode cuts nothing, and verbs take truncate=True"
         for name in ("max_length", "truncation", "truncate")
     },
+    **{
+        (verb, name): advice
+        for verb in ("evaluate", "compare")
+        for name, advice in (
+            ("label_column", "say label="),
+            ("sample_weight", "say weight=: the name of a column of the table"),
+            (
+                "separator",
+                "where a text may have several labels, the models' own names between "
+                "commas, semicolons or bars are taken apart",
+            ),
+            ("text_column", "say text="),
+            ("texts", "say text=: the name of the column"),
+            ("valid", "all rows of a table are judged"),
+        )
+    },
+    **{
+        ("evaluate", name): "say task=: a path, a data frame, a dict of columns, a list of dicts"
+        for name in ("data", "dataset", "file", "path", "table")
+    },
+    **{
+        ("compare", name): "each row counts the same in McNemar's test; evaluate(model, table, "
+        "weight=...) weighs the rows"
+        for name in ("sample_weight", "weight")
+    },
+    ("compare", "kind"): "say verb=: 'classify' or 'embed'",
+    ("compare", "labels"): "the table has the models' own labels; evaluate(model, table, "
+    "labels={...}) maps others to them",
+    ("compare", "task"): "say verb=: 'classify' or 'embed'",
     ("classify", "top_k"): "each answer's .scores has all labels",
     ("zero_shot", "top_k"): "each answer's .scores has all labels",
 }
 """What is said of a keyword by one verb, where it means something else in another."""
 
 CALLS = {
+    "evaluate": "task is the table or the folder, and kind= says what it holds",
     "fit": _APART,
     "RobertaHubInterface.predict": "for texts there is classify(texts, head)",
 }

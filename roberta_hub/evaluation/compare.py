@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -17,15 +18,24 @@ from torch import Tensor
 from roberta_hub.arguments import one_of, path_text, short_repr
 from roberta_hub.errors import InputError, Remedy, RobertaHubError
 from roberta_hub.evaluation.comparison import Changed, Comparison, Slice, Verb
-from roberta_hub.evaluation.labels import Columns
+from roberta_hub.evaluation.labels import (
+    Columns,
+    Parts,
+    about_shares,
+    given_labels,
+    may_refuse,
+    out_of_scope,
+    right_share,
+    unknown_labels,
+)
 from roberta_hub.evaluation.tasks import check_finite, known_note
 from roberta_hub.hub import load_model
 from roberta_hub.inference.batching import deduplicate
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.inference.embed import similarities
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.keywords import checked
 from roberta_hub.measures.calibration import calibration_error, reliability_bins
-from roberta_hub.measures.classes import REFUSED, class_measures
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.rows.columns import (
     LABEL_COLUMNS,
@@ -40,6 +50,7 @@ from roberta_hub.rows.tables import Table, format_of, table_of
 from roberta_hub.settings import REJECTED, Inputs, SentenceSettings
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.conll import is_conll
+from roberta_hub.train.data.sentences import LabelledText
 
 NEIGHBOURS = 10
 """Nearest texts of a text that are compared."""
@@ -48,6 +59,7 @@ _CHUNK = 1024
 _VERBS: tuple[Verb | None, ...] = (None, "classify", "embed")
 
 
+@checked
 def compare(
     old: RobertaHubInterface | str | os.PathLike[str],
     new: RobertaHubInterface | str | os.PathLike[str],
@@ -66,9 +78,11 @@ def compare(
     Models with a head are compared by their labels: how many flipped; and where the table has the
     right labels, how often each is right, whether the difference could be chance (McNemar's exact
     test), how well probabilities hold (ECE), and the surest new mistakes. Where a text may have
-    several labels, an answer is right if all of them are. Other models are compared by vectors: how
-    many of a text's nearest texts stayed. Rows without a text, or without a label where the others
-    have one, are left out.
+    several labels, an answer is right if all of them are. Where it has shares of classes, an answer
+    is right in part, and the test counts whose answer has the larger share. Where a model may
+    refuse (`fit(..., reject=)`), to refuse labels that it does not know is right. Other models are
+    compared by vectors: how many of a text's nearest texts stayed. Rows without a text, or without
+    a label where the others have one, are left out.
 
     Args:
         old: a model, or its name or path.
@@ -77,7 +91,8 @@ def compare(
             dicts.
         text: column of the texts, or two columns for pairs; None: found by its name, or the only
             one of prose.
-        label: column of the right labels, or several columns of 0 and 1, one for each label; None:
+        label: column of the right labels, or several columns: of 0 and 1, one for each label; of
+            shares of classes that add up to 1; or of the classes that several raters give. None:
             the one column with a name such as "label"; where there is none, answers are compared
             with each other alone.
         by: a column, or several, whose values are slices of the table that are judged by
@@ -120,8 +135,14 @@ def compare(
         return _by_vectors(names, models, _read(source, columns, slices, None), truncate)
     inputs: Inputs = "pair" if len(columns.texts) > 1 else "one"
     heads = [_head(name, model, head, inputs) for name, model in zip(names, models, strict=True)]
-    rows = _read(source, columns, slices, _known(models, heads, columns))
-    return _by_labels(names, models, heads, rows, truncate)
+    known = _known(models, heads)
+    refusing = [may_refuse(model, head) for model, head in zip(models, heads, strict=True)]
+    rows = _read(source, columns, slices, known, refuses=any(refusing))
+    scopes = [
+        model.head_labels(head) if refuses else tuple(sorted(known.names))
+        for model, head, refuses in zip(models, heads, refusing, strict=True)
+    ]
+    return _by_labels(names, models, heads, scopes, rows, truncate)
 
 
 def _loaded(model: RobertaHubInterface | str | os.PathLike[str]) -> RobertaHubInterface:
@@ -154,8 +175,8 @@ class _Rows:
     table: str
     texts: list[Text]
     where: list[str]
-    labels: list[set[str]] | None
-    """Right ones of each text; None: the table has none, or they are not asked for."""
+    right: list[LabelledText] | None
+    """The texts with their right labels; None: the table has none, or they are not asked for."""
     slices: dict[str, list[int]]
     """Numbers of the rows of each slice."""
     notes: tuple[str, ...]
@@ -172,42 +193,56 @@ def _columns(table: Table, text: Any, label: Any, slices: Sequence[str]) -> Colu
     return Columns(*find_columns(table, text, label))
 
 
-def _known(
-    models: Sequence[RobertaHubInterface], heads: Sequence[str], columns: Columns
-) -> KnownLabels:
+def _known(models: Sequence[RobertaHubInterface], heads: Sequence[str]) -> KnownLabels:
     """Tell which labels both models' heads have, and whether one of them gives a text several."""
     both = list(zip(models, heads, strict=True))
     labels = {label for model, head in both for label in model.head_labels(head)}
-    several = any(model.kinds.get(head) == "multi_label" for model, head in both)
-    return KnownLabels(labels, several or len(columns.labels) > 1)
+    return KnownLabels(labels, any(model.kinds.get(head) == "multi_label" for model, head in both))
 
 
-def _read(table: Table, columns: Columns, by: Sequence[str], known: KnownLabels | None) -> _Rows:
+def _read(
+    table: Table,
+    columns: Columns,
+    by: Sequence[str],
+    known: KnownLabels | None,
+    *,
+    refuses: bool = False,
+) -> _Rows:
     """Read the rows as `evaluate` does; without `known` no labels are asked for."""
-    texts: list[Text] = []
-    where: list[str] = []
-    labels: list[set[str]] = []
-    slices: dict[str, list[int]] = {}
     left = LeftOut()
-    known = known if columns.labels else None
-    if known is not None:
-        rows = known.rows(table, columns.texts, columns.labels, left)
+    right: list[LabelledText] | None = None
+    notes: list[str] = []
+    if known is not None and columns.labels:
+        found = known.rows(table, columns.texts, columns.labels, left)
+        right = [LabelledText(t, own, row.where, shares=s) for row, t, own, s in found.rows]
+        notes += found.notes
+        notes += about_shares(right, found.held, columns)
+        notes += _outside(table.name, right, known.names, refuses=refuses)
+        rows = [(row, text) for row, text, _, _ in found.rows]
     else:
-        rows = labelled_rows(table, columns.texts, (), left)
-    for row, text, own in rows:
-        if known is not None:
-            if unknown := [name for name in own if name not in known.names]:
-                raise InputError(
-                    f"{table.name} has the label {short_repr(unknown[0])}, which neither model "
-                    f"knows; they have {', '.join(sorted(known.names))[:300]}"
-                )
-            labels.append({*own})
+        rows = [(row, text) for row, text, _ in labelled_rows(table, columns.texts, (), left)]
+    slices: dict[str, list[int]] = {}
+    for i, (row, _) in enumerate(rows):
         for column in by:
-            slices.setdefault(f"{column} = {row.values.get(column)}", []).append(len(texts))
-        texts.append(text)
-        where.append(row.where)
-    left.check(texts, table.name)
-    return _Rows(table.name, texts, where, labels if known else None, slices, left.counted())
+            slices.setdefault(f"{column} = {row.values.get(column)}", []).append(i)
+    left.check(rows, table.name)
+    texts, where = [text for _, text in rows], [row.where for row, _ in rows]
+    return _Rows(table.name, texts, where, right, slices, (*left.counted(), *notes))
+
+
+def _outside(
+    table: str, rows: Sequence[LabelledText], known: Collection[str], *, refuses: bool
+) -> tuple[str, ...]:
+    """Refuse labels that neither model can give; where one may refuse to answer, note them."""
+    unknown = unknown_labels(rows, known)
+    if not unknown:
+        return ()
+    if refuses and any(name in known for row in rows for name in row.amounts):
+        return (out_of_scope(rows, unknown, "neither model knows"),)
+    raise InputError(
+        f"{table} has the label {short_repr(next(iter(unknown)))}, which neither model "
+        f"knows; they have {', '.join(sorted(known))[:300]}"
+    )
 
 
 def _label_column(table: Table, slices_by: Sequence[str]) -> str | None:
@@ -228,6 +263,7 @@ def _by_labels(
     names: Sequence[str],
     models: Sequence[RobertaHubInterface],
     heads: Sequence[str],
+    scopes: Sequence[Sequence[str]],
     rows: _Rows,
     truncate: bool,
 ) -> Comparison:
@@ -238,11 +274,11 @@ def _by_labels(
             check_finite([sum(answer.scores.values()) for answer in own], rows.where)
         answers.append(own)
     old, new = answers
-    given = [[_given(answer) for answer in answers] for answers in (old, new)]
+    given = [[given_labels(answer) for answer in answers] for answers in (old, new)]
     flipped = [a != b for a, b in zip(*given, strict=True)]
     parts = {"all rows": list(range(len(rows.texts))), **rows.slices}
-    slices = [_slice(name, own, rows, old, new, flipped) for name, own in parts.items()]
-    right = None if rows.labels is None else [_right(rows.labels, given[i]) for i in (0, 1)]
+    judged = None if rows.right is None else _Judged(rows.right, (old, new), scopes)
+    slices = [_slice(name, own, judged, flipped) for name, own in parts.items()]
     changed = [
         Changed(
             rows.texts[i],
@@ -250,10 +286,10 @@ def _by_labels(
             _written(given[0][i]),
             _written(given[1][i]),
             new[i].score,
-            None if rows.labels is None else _written(rows.labels[i]),
+            None if rows.right is None else _written({*rows.right[i].labels}),
         )
         for i in range(len(rows.texts))
-        if flipped[i] and (right is None or (right[0][i] and not right[1][i]))
+        if flipped[i] and (judged is None or judged.shares[0][i] > judged.shares[1][i])
     ]
     return Comparison(
         names[0],
@@ -286,80 +322,116 @@ def _known_by(
     return tuple(note for n, m in both for note in known_note(n, rows.texts, m.learnt))
 
 
-def _given(answer: Prediction) -> set[str]:
-    """The label of an answer, or that it is refused; of several labels all that apply."""
-    return {answer.label or REJECTED} if answer.labels is None else {*answer.labels}
-
-
 def _written(labels: set[str]) -> str:
     return ", ".join(sorted(labels)) or "no label"
 
 
-def _right(labels: Sequence[set[str]], given: Sequence[set[str]]) -> list[bool]:
-    return [label == own for label, own in zip(labels, given, strict=True)]
+@dataclass(frozen=True)
+class _Judged:
+    """Rows with their right labels, and both models' answers."""
+
+    rows: Sequence[LabelledText]
+    answers: tuple[Sequence[Prediction], Sequence[Prediction]]
+    scopes: Sequence[Sequence[str]]
+    """Of each model the labels that are no reason to refuse."""
+
+    @cached_property
+    def shares(self) -> list[list[float]]:
+        """How far each answer is right, of the old model and of the new one."""
+        return [
+            [right_share(row, answer, scope) for row, answer in zip(self.rows, own, strict=True)]
+            for own, scope in zip(self.answers, self.scopes, strict=True)
+        ]
+
+    def of(self, rows: Sequence[int]) -> _Judged:
+        """Return some of the rows."""
+        old, new = ([own[i] for i in rows] for own in self.answers)
+        return _Judged([self.rows[i] for i in rows], (old, new), self.scopes)
+
+    def calibration(self) -> tuple[float, float]:
+        """Compute the expected calibration errors."""
+        old, new = (
+            _calibration(own, self.rows, shares)
+            for own, shares in zip(self.answers, self.shares, strict=True)
+        )
+        return old, new
+
+    def measures(self) -> dict[str, tuple[float, float]]:
+        """Compute `CLASS_MEASURES`, old and new; {} where a text may have several labels."""
+        if any(not row.shares and len(row.labels) != 1 for row in self.rows):
+            return {}
+        parts = [
+            (i, name, amount)
+            for i, row in enumerate(self.rows)
+            for name, amount in row.amounts.items()
+        ]
+        rights = [
+            [{name if name in scope else REJECTED} for _, name, _ in parts] for scope in self.scopes
+        ]
+        old, new = ([given_labels(own[i]) for i, _, _ in parts] for own in self.answers)
+        return _measures(rights[0], old, new, rights[1], [amount for _, _, amount in parts])
+
+
+def _measures(
+    right: Sequence[set[str]],
+    old: Sequence[set[str]],
+    new: Sequence[set[str]],
+    right_of_new: Sequence[set[str]] | None = None,
+    amounts: Sequence[float] | None = None,
+) -> dict[str, tuple[float, float]]:
+    """Compute `CLASS_MEASURES`, old and new; {} where a text may have several labels.
+
+    What is right may be another class for the new model: what it does not know, it may refuse.
+    """
+    if any(len(labels) != 1 for labels in chain(right, old, new)):
+        return {}
+    amounts = [1] * len(right) if amounts is None else amounts
+    then, now = (
+        _class_numbers([*chain(*wanted)], [*chain(*given)], amounts)
+        for wanted, given in ((right, old), (right_of_new or right, new))
+    )
+    return {key: (then[key], now[key]) for key in then}
+
+
+def _class_numbers(
+    wanted: Sequence[str], given: Sequence[str], amounts: Sequence[float]
+) -> dict[str, float]:
+    names = sorted({*wanted, *given} - {REJECTED})
+    return Parts.named(wanted, given, amounts, names).measures()
 
 
 def _calibration(
-    answers: Sequence[Prediction], labels: Sequence[set[str]], right: Sequence[bool]
+    answers: Sequence[Prediction], rows: Sequence[LabelledText], right: Sequence[float]
 ) -> float:
     """The expected calibration error of answers; of several labels that of each label of each."""
     given = [i for i, answer in enumerate(answers) if not answer.rejected]
     scores, right = [answers[i].score for i in given], [right[i] for i in given]
     if any(answer.labels is not None for answer in answers):
-        pairs = list(zip(answers, labels, strict=True))
+        pairs = list(zip(answers, rows, strict=True))
         scores = [p for answer, _ in pairs for p in answer.scores.values()]
-        right = [name in own for answer, own in pairs for name in answer.scores]
+        right = [name in row.labels for answer, row in pairs for name in answer.scores]
     return calibration_error(reliability_bins(scores, right))
 
 
-def _slice(
-    name: str,
-    own: Sequence[int],
-    rows: _Rows,
-    old: Sequence[Prediction],
-    new: Sequence[Prediction],
-    flipped: Sequence[bool],
-) -> Slice:
+def _slice(name: str, own: Sequence[int], judged: _Judged | None, flipped: Sequence[bool]) -> Slice:
     count = len(own)
     share = sum(flipped[i] for i in own) / count
-    if rows.labels is None:
+    if judged is None:
         return Slice(name, count, share)
-    labels = rows.labels
-    was, is_now = ([labels[i] == _given(answers[i]) for i in own] for answers in (old, new))
-    only_old = sum(a and not b for a, b in zip(was, is_now, strict=True))
-    only_new = sum(b and not a for a, b in zip(was, is_now, strict=True))
-    errors = [
-        _calibration([answers[i] for i in own], [labels[i] for i in own], right)
-        for answers, right in ((old, was), (new, is_now))
-    ]
-    accuracies = sum(was) / count, sum(is_now) / count
+    part = judged.of(own)
+    was, is_now = part.shares
+    only_old = sum(a > b for a, b in zip(was, is_now, strict=True))
+    only_new = sum(b > a for a, b in zip(was, is_now, strict=True))
     return Slice(
         name,
         count,
         share,
-        accuracies,
+        (sum(was) / count, sum(is_now) / count),
         (only_old, only_new),
         mcnemar(only_old, only_new),
-        (errors[0], errors[1]),
-        _measures([labels[i] for i in own], *([_given(a[i]) for i in own] for a in (old, new))),
+        part.calibration(),
+        part.measures(),
     )
-
-
-def _measures(
-    right: Sequence[set[str]], old: Sequence[set[str]], new: Sequence[set[str]]
-) -> dict[str, tuple[float, float]]:
-    """The numbers of `CLASS_MEASURES`, old and new; empty where a text may have several labels."""
-    if any(len(labels) != 1 for labels in chain(right, old, new)):
-        return {}
-    names = sorted({*chain.from_iterable(chain(right, old, new))})
-    place = {name: i for i, name in enumerate(names)}
-    if {REJECTED} not in right:
-        place[REJECTED] = REFUSED
-    wanted, before, after = (
-        torch.tensor([place[label] for (label,) in own]) for own in (right, old, new)
-    )
-    then, now = class_measures(before, wanted), class_measures(after, wanted)
-    return {key: (then[key], now[key]) for key in then}
 
 
 def mcnemar(only_old: int, only_new: int) -> float:

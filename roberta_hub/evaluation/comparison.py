@@ -30,7 +30,8 @@ class Slice:
     accuracy: tuple[float, float] | None = None
     """Share of right answers, old and new; None: right labels are unknown."""
     only: tuple[int, int] | None = None
-    """Rows that only the old model answers rightly, and only the new one."""
+    """Rows that only the old model answers rightly, and only the new one; of rows with shares of
+    classes, those where its answer has the larger share."""
     chance: float | None = None
     """McNemar's p: how probable such a difference is by chance."""
     calibration: tuple[float, float] | None = None

@@ -15,6 +15,7 @@ from roberta_hub.evaluation.records import KINDS, Evaluation, Evaluations, Kind
 from roberta_hub.evaluation.tasks import Asked
 from roberta_hub.hub import load_model
 from roberta_hub.interface import RobertaHubInterface
+from roberta_hub.keywords import checked
 from roberta_hub.model.finite_weights import check_weights
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.rows.formats import FRAME
@@ -33,6 +34,7 @@ SHAPES = (
 """What is read, in words."""
 
 
+@checked
 def evaluate(
     model: RobertaHubInterface | str | os.PathLike[str],
     task: Any,
@@ -43,6 +45,7 @@ def evaluate(
     labels: Mapping[str, str] | None = None,
     head: str | None = None,
     split: str | None = None,
+    weight: str | None = None,
     header: bool = True,
     truncate: bool = False,
     stride: int | None = None,
@@ -56,7 +59,9 @@ def evaluate(
     - "labels": a table of texts or pairs with labels, by `classify`: accuracy, F1, MCC, expected
       calibration error, log loss. Of a head that may refuse an answer (`fit(..., reject=)`) also
       coverage, the accuracy of what it answers, and their curve. Labels that such a head does not
-      know are out of scope: to refuse them is right, and an AUROC tells how well it does.
+      know are out of scope: to refuse them is right, and an AUROC tells how well it does. A row
+      may have shares of classes, as `fit` learns them, {"good": 0.7, "bad": 0.3}: it counts as
+      parts of rows, so that the answer "good" is 0.7 right.
     - "scores": a table of pairs with numbers, by the similarity of their vectors, or of texts by a
       regression head: Spearman's and Pearson's correlation.
     - "search": a folder in BEIR's layout, by `search`: nDCG, MRR, MAP, recall.
@@ -71,11 +76,14 @@ def evaluate(
         kind: the kind of task; None: recognized from its files.
         text: column of the texts, or two columns for pairs; None: found by its name, or the only
             one of prose.
-        label: column of the right answers, or several columns of 0 and 1, one for each label; None:
+        label: column of the right answers, or several columns: of 0 and 1, one for each label; of
+            shares of classes that add up to 1; or of the classes that several raters give. None:
             found by its name.
         labels: maps labels of the task to labels of the head: {"0": "negative"}.
         head: name of the head; None: the model's own, or the only one that is possible.
         split: split of a BEIR folder, which is its file in qrels; None: "test", or the only one.
+        weight: column that says how much each row counts, of labels and scores. A row with a weight
+            of 2 counts as two rows, and one with 0 is left out. None: all rows count the same.
         header: whether the first row of a CSV or TSV names the columns; False: their names are 1,
             2, ....
         truncate: cut texts that are too long; otherwise such a text is an error that names the row.
@@ -114,6 +122,7 @@ def evaluate(
         labels=_check_labels(labels),
         head=head,
         split=split,
+        weight=weight,
         header=header,
         options={
             "truncate": truncate,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from roberta_hub.errors import UnknownNameError, close_names
+from roberta_hub.measures.counts import count_text
 from roberta_hub.measures.intervals import Interval
 from roberta_hub.measures.refusals import CoveragePoint
 from roberta_hub.rows.frames import pandas_frame
@@ -33,8 +34,9 @@ class Group:
     of: str
     """What the parts are: "label", "field", "phenomenon"."""
     name: str
-    rows: int
-    """Rows, spans or pairs that belong to it."""
+    rows: float
+    """Rows, spans or pairs that belong to it; where rows have weights or shares, the sum of
+    those."""
     numbers: dict[str, float]
 
 
@@ -126,7 +128,7 @@ class Evaluation(Reported):
         found = []
         for of in dict.fromkeys(group.of for group in shown):
             own = [group for group in shown if group.of == of]
-            rows = [[g.name, f"{g.rows:,}", *map(_number, g.numbers.values())] for g in own]
+            rows = [[g.name, count_text(g.rows), *map(_number, g.numbers.values())] for g in own]
             one = table([[of, "rows", *own[0].numbers], *rows])
             found.append(replace(one, text=["", *one.text]))
         return found

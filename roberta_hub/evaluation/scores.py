@@ -11,7 +11,7 @@ from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.inference.embed import similarities
 from roberta_hub.measures.numbers import pearson, spearman
 from roberta_hub.model.known_head import known_head
-from roberta_hub.rows.labels import is_nan_word, labelled_rows
+from roberta_hub.rows.labels import counted_weight, is_nan_word, labelled_rows
 from roberta_hub.rows.left_out import LeftOut
 from roberta_hub.rows.tables import Table
 from roberta_hub.rows.values import is_blank, number_in
@@ -24,7 +24,7 @@ _CHUNK = 64
 
 def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Evaluation:
     """Correlate the numbers of a table with the model's, by Spearman's and Pearson's measure."""
-    asked.takes("scores", "text", "label", "head")
+    asked.takes("scores", "text", "label", "head", "weight")
     (column, *more) = columns.labels
     if more:
         raise InputError(f"{table.name}: scores are one column, not {len(more) + 1}")
@@ -45,6 +45,7 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
     texts: list[Text] = []
     where: list[str] = []
     wanted: list[float] = []
+    weights: list[float] = []
     left = LeftOut()
     for row, text, value in labelled_rows(table, columns.texts, columns.labels, left):
         if is_blank(value) or is_nan_word(value):
@@ -53,9 +54,11 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
         number = number_in(value)
         if number is None:
             raise row.error(f"the column {column!r} holds {value!r:.60}, which is no number")
-        texts.append(text)
-        where.append(row.where)
-        wanted.append(number)
+        if weight := counted_weight(row, asked.weight, left):
+            texts.append(text)
+            where.append(row.where)
+            wanted.append(number)
+            weights.append(weight)
     left.check(texts, table.name)
     with at_rows(where):
         if head is None:
@@ -65,10 +68,10 @@ def scores(asked: Asked, table: Table, columns: Columns, head: str | None) -> Ev
             found = [answer.score for answer in answers]
     check_finite(found, where)
     numbers: dict[str, float | None] = {
-        "spearman": spearman(found, wanted),
-        "pearson": pearson(found, wanted),
+        "spearman": spearman(found, wanted, weights),
+        "pearson": pearson(found, wanted, weights),
     }
-    notes = [*left.counted(), *asked.known(texts)]
+    notes = [*left.counted(), *asked.about_weight(), *asked.known(texts)]
     if numbers["spearman"] is None:
         notes.append("no correlation: all numbers of the table, or all answers, are the same")
     similarity = (asked.roberta.sentence or SentenceSettings()).similarity

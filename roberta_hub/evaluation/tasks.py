@@ -34,6 +34,8 @@ class Asked:
     labels: Mapping[str, str] = field(default_factory=dict)
     """From a label of the task to the head's."""
     head: str | None = None
+    weight: Any = None
+    """The column of the rows' weights; None: each row counts the same."""
     split: str | None = None
     """Split, for a folder with judgements of several splits."""
     header: bool = True
@@ -51,6 +53,7 @@ class Asked:
             "labels": self.labels or None,
             "head": self.head,
             "split": self.split,
+            "weight": self.weight,
         }
         unused = [name for name, own in given.items() if own is not None and name not in names]
         if unused and self.alone:
@@ -62,6 +65,10 @@ class Asked:
     def head_of(self, kind: HeadType, inputs: Inputs | None = None) -> str:
         """Find the head that is asked."""
         return self.roberta._heads.find(self.head, kind, "evaluate", inputs=inputs, remedy=_NO_HEAD)
+
+    def about_weight(self) -> tuple[str, ...]:
+        """Say that rows have weights."""
+        return () if self.weight is None else (f"each row counts by its weight ({self.weight})",)
 
     def known(self, texts: Sequence[Text]) -> tuple[str, ...]:
         """Say how many of some texts `fit` has taught the model."""

@@ -60,7 +60,7 @@ def calibration_error(bins: Sequence[Bin]) -> float:
         0.4
     """
     total = sum(each.count for each in bins)
-    return sum(each.count * abs(each.score - each.right) for each in bins) / max(total, 1)
+    return sum(each.count * abs(each.score - each.right) for each in bins) / (total or 1)
 
 
 def log_loss(given: Sequence[float], weights: Sequence[float] | None = None) -> float:

@@ -42,10 +42,12 @@ def precision_recall_f1(right: float, missed: float, wrong: float) -> dict[str, 
     Example:
         >>> precision_recall_f1(right=1, missed=1, wrong=0)["precision"]
         1.0
+        >>> precision_recall_f1(right=0.25, missed=0, wrong=0.25)["precision"]  # of weighted rows
+        0.5
     """
     return {
-        "precision": right / max(right + wrong, 1),
-        "recall": right / max(right + missed, 1),
+        "precision": right / ((right + wrong) or 1),
+        "recall": right / ((right + missed) or 1),
         "f1": f1(right, missed, wrong),
     }
 

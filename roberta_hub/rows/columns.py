@@ -192,6 +192,14 @@ def given_texts(table: Table, text: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+def weight_column(table: Table, weight: Any) -> str:
+    """Check the name of the column of the rows' weights."""
+    if not isinstance(weight, str):
+        raise InputTypeError(f"weight is {short_repr(weight)}; give the name of a column")
+    table.check(weight)
+    return weight
+
+
 def _known(
     table: Table, names: Sequence[str], what: str, argument: str, without: Sequence[str]
 ) -> tuple[str, ...]:

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, InputTypeError, Remedy
-from roberta_hub.rows.left_out import NO_LABEL, LeftOut
+from roberta_hub.rows.formats import row_count
+from roberta_hub.rows.left_out import NO_LABEL, NO_WEIGHT, LeftOut, short_place
 from roberta_hub.rows.list_text import parse_list
 from roberta_hub.rows.tables import Row, Table
 from roberta_hub.rows.values import flag_in, is_blank, number_in, to_python
@@ -131,6 +133,26 @@ def labels_in(value: Any, row: Row, label: str, known: Collection[str] = ()) -> 
         value = [name for name, amount in value.items() if _amount(name, amount, row, label) >= 0.5]
     items = value if isinstance(value, list) else [value]
     return tuple(sorted({class_of(item, row.where, known) for item in items}))
+
+
+def graded_words(cells: Sequence[tuple[Row, Any]], label: str) -> list[str]:
+    """Say that dicts of labels hold numbers between yes and no; [] where none does."""
+    graded = [
+        row
+        for row, value in cells
+        if isinstance(value, Mapping) and any(map(_is_graded, value.values()))
+    ]
+    if not graded:
+        return []
+    return [
+        f"{label} holds numbers other than 0 and 1 in {row_count(len(graded))}, first "
+        f"{short_place(graded[0].where)}; 0.5 and more is a yes"
+    ]
+
+
+def _is_graded(amount: Any) -> bool:
+    number = number_in(to_python(amount))
+    return number is not None and number not in (0, 1)
 
 
 def _amount(name: object, value: Any, row: Row, label: str) -> float:
@@ -319,6 +341,20 @@ def hold_votes(cells: Iterable[Mapping[str, Any]], *, numbers: bool = False) -> 
     return bool(names) and all(names) and all(number_in(to_python(v)) is None for v in values)
 
 
+def shares_words(held: Held, label: str, several: int, rows: int, how: str) -> str:
+    """Say that labels are shares of classes or votes, and how many rows have several.
+
+    Example:
+        >>> shares_words("votes", "Ada, Bob", 1, 40, "counted")
+        'Ada, Bob holds votes for classes: 1 row of 40 with several, counted as parts of each'
+    """
+    what = "shares of classes" if held == "shares" else "votes for classes"
+    return (
+        f"{label} holds {what}: {row_count(several)} of {rows:,} with several, {how} as parts of "
+        "each"
+    )
+
+
 def shares_in(value: Mapping[str, Any], row: Row, label: str) -> Shares:
     """Read the shares of a row's classes: a dict, or the cells of a column for each.
 
@@ -338,14 +374,14 @@ def shares_in(value: Mapping[str, Any], row: Row, label: str) -> Shares:
     return tuple(sorted((name, share) for name, share in named.items() if share))
 
 
-def votes_in(cells: Mapping[str, Any], row: Row) -> Shares:
+def votes_in(cells: Mapping[str, Any], row: Row, known: Collection[str] = ()) -> Shares:
     """Read the shares that several raters' classes have; an empty cell is no vote.
 
     Example:
         >>> votes_in({"Ada": "pro", "Bob": "contra", "Eve": ""}, Row({}, 1, "x.jsonl:1"))
         (('contra', 0.5), ('pro', 0.5))
     """
-    votes = Counter(class_of(v, row.where) for v in cells.values() if not is_blank(v))
+    votes = Counter(class_of(v, row.where, known) for v in cells.values() if not is_blank(v))
     return tuple(sorted((name, count / votes.total()) for name, count in votes.items()))
 
 
@@ -375,6 +411,14 @@ def weight_in(row: Row, column: str) -> float:
         said = "empty" if is_blank(value) else short_repr(value)
         raise row.error(f"{column} is {said}; a weight is a number, 0 or more")
     return number
+
+
+def counted_weight(row: Row, column: str | None, left: LeftOut) -> float:
+    """Read how much a row counts, 1 without a column; 0 leaves the row out, which is counted."""
+    weight = 1 if column is None else weight_in(row, column)
+    if not weight:
+        left.add(NO_WEIGHT, row.where)
+    return weight
 
 
 def scale_of(weights: Collection[float]) -> float:
@@ -438,6 +482,262 @@ def is_nan_word(value: Any) -> bool:
     return isinstance(value, str) and value.strip().casefold() == "nan"
 
 
+# ---- how a column is read ----
+
+MAX_CLASSES = 20
+"""Whole numbers with more different values than this are no classes but a quantity."""
+LIST_CELLS_SHARE = 0.9
+"""So large a share of the cells must be texts of lists, that all of them are read so."""
+SEPARATOR_CELLS_SHARE = 0.1
+"""So large a share of the cells must have a separator, that it is likely to be one."""
+Held: TypeAlias = Literal["", "flags", "shares", "votes"]
+"""What several columns hold, or a column of dicts."""
+
+_DECIMAL = re.compile(r"[+-]?\d+(?:,\d+)?")
+"""A number as German and French write it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the cells of labels are read, the same in both tables."""
+
+    task: str
+    separator: str | None
+    texts: bool
+    """Whether a text that looks like a list is one."""
+    empty: bool
+    """Whether an empty cell says that a text has no label, as a list without items does."""
+    nan: bool
+    """Whether the word nan is a missing number."""
+    several: Held = ""
+    """What several columns hold, or a column of dicts: truth values of labels, shares of classes,
+    classes of several raters; "": nothing of that."""
+    columns: tuple[str, ...] = ()
+    """The columns, where they are several."""
+    remedy: Remedy | None = None
+    """What their cells may be instead, for an error."""
+
+    def is_empty(self, value: Any) -> bool:
+        """Tell a cell, or the cells of several columns, that say nothing."""
+        if isinstance(value, Mapping) and self.several in ("flags", "shares") and self.columns:
+            return any(map(is_blank, value.values()))
+        return is_unlabelled(value) or (self.nan and is_nan_word(value))
+
+    def opened(self, row: Row, value: Any) -> Any:
+        """Open what a cell holds: the text of a list, the truth values of several columns."""
+        if self.several == "flags":
+            return flags_in(row, self.columns, self.remedy)
+        return parse_cell(value, self.separator, self.texts)
+
+    def shares(self, row: Row, value: Any, label: str, known: Collection[str] = ()) -> Shares:
+        """Read the shares of a row's classes; () where it has a label like any other."""
+        if self.several == "votes":
+            return votes_in(value, row, known)
+        if self.several == "shares" and isinstance(value, Mapping):
+            return shares_in(value, row, label)
+        return ()
+
+
+def find_reading(
+    rows: Sequence[LabelledRow],
+    label: str,
+    labels: Sequence[str],
+    task: str | None,
+    separator: str | None,
+    notes: list[str],
+) -> Reading:
+    """Tell how the cells are read, and note what they look like."""
+    cells = [(row, value) for row, _, value in rows if not is_blank(value)]
+    values = [value for _, value in cells]
+    if len(labels) > 1 and separator is not None:
+        raise InputError(f"a separator parts the labels of one column; label names {len(labels)}")
+    if len(labels) > 1:
+        return _reading_of_columns([value for _, _, value in rows], tuple(labels), task)
+    if separator is not None and task not in (None, "multi_label"):
+        what = "a separator parts labels"
+        raise InputError(f"task is {task!r}, and {what}; the task multi_label learns those")
+    texts = task in (None, "multi_label") and holds_texts_of_lists(cells, label, notes)
+    if separator is not None:
+        if not any(isinstance(value, str) and separator in value for value in values):
+            notes.append(f"no cell of {label} has the separator {separator!r}")
+        return Reading("multi_label", separator, texts, empty=not texts, nan=False)
+    values = [parse_cell(value, None, texts) for value in values]
+    some = [value for value in values if not is_unlabelled(value)]
+    dicts = [value for value in some if isinstance(value, Mapping)]
+    # A name among shares is a whole row of that class.
+    graded = task is None and all(isinstance(value, (str, Mapping)) for value in some)
+    if (graded and (hold_shares(dicts) or hold_percents(dicts))) or (
+        dicts and task == "classification"
+    ):
+        return Reading("classification", None, texts, empty=False, nan=False, several="shares")
+    if any(isinstance(value, (list, Mapping)) for value in values):
+        return Reading(task or "multi_label", None, texts, empty=False, nan=False)
+    numbers = [value for value in values if not is_nan_word(value)]
+    nan = task is None and 0 < len(numbers) < len(values) and None not in map(number_in, numbers)
+    task = task or find_task(numbers if nan else values)
+    if task != "regression" and (likely := likely_separator(values)):
+        notes.append(separator_words(label, likely))
+    return Reading(task, None, texts, empty=task == "multi_label", nan=nan)
+
+
+def _reading_of_columns(
+    cells: Sequence[Any], columns: tuple[str, ...], task: str | None
+) -> Reading:
+    """Tell how the cells of several columns are read."""
+    several = held_by_columns(cells, task)
+    if several != "flags":
+        return Reading(
+            "classification", None, False, empty=False, nan=False, several=several, columns=columns
+        )
+    if task not in (None, "multi_label"):
+        raise InputError(
+            f"task is {task!r}, and several columns are labels of 0 and 1; the task "
+            "multi_label learns those"
+        )
+    remedy = flags_remedy([cell for cell in cells if not is_unlabelled(cell)])
+    return Reading(
+        "multi_label",
+        None,
+        False,
+        empty=True,
+        nan=False,
+        several=several,
+        columns=columns,
+        remedy=remedy,
+    )
+
+
+def held_by_columns(cells: Sequence[Any], task: str | None) -> Held:
+    """Tell what several columns hold: labels of 0 and 1, shares of classes, or raters' votes."""
+    if task not in (None, "classification"):
+        return "flags"
+    some = [cell for cell in cells if not is_unlabelled(cell)]
+    whole = [cell for cell in some if not any(map(is_blank, cell.values()))]
+    one = task == "classification"
+    no_votes = hold_percents(whole) or (one and _hold_fractions(whole))
+    if no_votes or hold_shares(whole, fractions=not one):
+        return "shares"
+    return "votes" if hold_votes(some, numbers=one) else "flags"
+
+
+def _hold_fractions(cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell numbers with fractions among them, which are no votes."""
+    numbers = [number_in(value) for cell in cells for value in cell.values()]
+    return None not in numbers and any(n is not None and n % 1 for n in numbers)
+
+
+def find_task(values: Sequence[Any]) -> str:
+    """Tell what labels ask to learn.
+
+    Lists and dicts are several labels for a text. Whole numbers with at most 20 different values
+    are classes; other numbers are a quantity, for a regression. Everything else is classes.
+
+    Example:
+        >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])
+        ('classification', 'regression', 'classification', 'multi_label')
+    """
+    if any(isinstance(value, (list, tuple, set, frozenset, Mapping)) for value in values):
+        return "multi_label"
+    numbers = [number_in(value) for value in values]
+    if not numbers or None in numbers:
+        # An infinite number among numbers is no class; reading them as numbers names it.
+        odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
+        quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
+        return "regression" if quantity else "classification"
+    whole = all(number == int(number) for number in numbers if number is not None)
+    return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isinf(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def holds_texts_of_lists(cells: Sequence[tuple[Row, Any]], label: str, notes: list[str]) -> bool:
+    """Tell whether the texts of a column are those of lists, as pandas writes them into a CSV."""
+    texts = [(row, value) for row, value in cells if isinstance(value, str) and value.strip()]
+    others = [(row, value) for row, value in texts if parse_list(value) is None]
+    lists = len(texts) - len(others)
+    if not lists:
+        return False
+    if not others:
+        return True
+    row, value = others[0]
+    if lists >= LIST_CELLS_SHARE * len(texts):
+        notes.append(
+            f"{label} holds texts of lists; {row_count(len(others))} with another text are one "
+            f"label each, first {short_place(row.where)} ({short_repr(value, 40)})"
+        )
+        return True
+    if 2 * lists >= len(texts):
+        raise row.error(
+            f"{label} is {short_repr(value)}, and most other cells are texts of lists; write it as "
+            "a "
+            'list too, such as ["a", "b"]',
+            Remedy(
+                "task='classification' takes each cell as one label",
+                "--task classification takes each cell as one label",
+            ),
+        )
+    row, value = next((row, value) for row, value in texts if parse_list(value) is not None)
+    notes.append(
+        f"{row_count(lists)} with the text of a list are one label each, as {label} holds other "
+        f"texts; first {short_place(row.where)} ({short_repr(value, 40)})"
+    )
+    return False
+
+
+def likely_separator(values: Iterable[Any]) -> str | None:
+    """Tell what looks like a separator of labels in cells of text; None: nothing does.
+
+    Labels that are joined come again in other cells, alone or with others. So their parts are fewer
+    than the different cells; the parts of names such as "New York, NY" are more.
+
+    Example:
+        >>> likely_separator(["art, sport", "sport", "sport, war", "art, war", "art"])
+        ','
+        >>> likely_separator(["New York, NY", "Austin, TX", "Dallas, TX", "Buffalo, NY"])
+    """
+    cells = Counter(v.strip() for v in values if isinstance(v, str) and v.strip())
+    for separator in LABEL_SEPARATORS:
+        joined = sum(count for cell, count in cells.items() if separator in cell)
+        parts = {part.strip() for cell in cells for part in cell.split(separator)}
+        decimal = separator == "," and all(map(_DECIMAL.fullmatch, cells))
+        if (
+            joined >= SEPARATOR_CELLS_SHARE * cells.total()
+            and len(parts) < len(cells)
+            and not decimal
+        ):
+            return separator
+    return None
+
+
+def separator_words(label: str, separator: str) -> str:
+    """Say that cells look like several labels, and what to type."""
+    return (
+        f"{label} looks like several labels in a cell; separator={separator!r} (in a shell "
+        f'--separator "{separator}") takes them apart'
+    )
+
+
+# ---- where the labels are known ----
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """The rows of a table that have a text and right labels."""
+
+    rows: list[tuple[Row, str | tuple[str, ...], tuple[str, ...], Shares]]
+    """A row, its text or pair, its labels, and where it has several classes their shares: its label
+    is then the likeliest."""
+    held: Held
+    """How its cells were read."""
+    notes: list[str]
+    """What is odd about them."""
+
+
 @dataclass(frozen=True)
 class KnownLabels:
     """What the labels of a table may be where heads are asked: `evaluate` and `compare`."""
@@ -448,41 +748,75 @@ class KnownLabels:
 
     def rows(
         self, table: Table, texts: Sequence[str], labels: Sequence[str], left: LeftOut
-    ) -> Iterator[tuple[Row, str | tuple[str, ...], tuple[str, ...]]]:
+    ) -> KnownRows:
         """Read the rows that have a text and its right labels, as `fit` and `train` learn them.
+
+        What a head of one class is asked for may be shares of classes, or the votes of raters in
+        several columns.
 
         Example:
             >>> from roberta_hub.rows.tables import table_of
             >>> table = table_of({"text": ["x", "y"], "label": ["b; a", None]})
             >>> known, left = KnownLabels(["a", "b"], several=True), LeftOut()
-            >>> [own for _, _, own in known.rows(table, ["text"], ["label"], left)]
+            >>> [own for _, _, own, _ in known.rows(table, ["text"], ["label"], left).rows]
             [('a', 'b')]
             >>> left.counted()
             ('left out: 1 row without a label',)
         """
+        every = [value for _, _, value in labelled_rows(table, texts, labels, LeftOut())]
+        reading = self._reading(every, tuple(labels))
+        kept: list[tuple[Row, str | tuple[str, ...], tuple[str, ...], Shares]] = []
         for row, text, value in labelled_rows(table, texts, labels, left):
-            if is_unlabelled(value) or (self._numbers and is_nan_word(value)):
+            if reading.is_empty(value) or self._is_no_number(value):
                 left.add(NO_LABEL, row.where)
-            elif len(labels) > 1:
-                if (flags := flags_in(row, labels)) is None:
-                    left.add(NO_LABEL, row.where)
-                else:
-                    yield row, text, tuple(name for name, yes in flags.items() if yes)
-            elif self.several:
-                yield row, text, labels_in(self._apart(value), row, labels[0], self.names)
             else:
-                yield row, text, (class_of(value, row.where, self.names),)
+                kept.append((row, text, *self._labels(reading, row, value, ", ".join(labels))))
+        cells = [(row, self._opened(row.values.get(labels[0]))) for row, *_ in kept]
+        notes = graded_words(cells, labels[0]) if self.several and len(labels) == 1 else []
+        return KnownRows(kept, reading.several, notes)
+
+    def _reading(self, values: Sequence[Any], columns: tuple[str, ...]) -> Reading:
+        """Tell how the cells are read, as `fit` does where the task is known."""
+        task = "multi_label" if self.several else "classification"
+        held: Held = ""
+        if len(columns) > 1:
+            held = held_by_columns(values, task)
+        elif not self.several and any(isinstance(self._opened(value), Mapping) for value in values):
+            held = "shares"
+        columns = columns if len(columns) > 1 else ()
+        return Reading(task, None, True, empty=False, nan=False, several=held, columns=columns)
+
+    def _labels(
+        self, reading: Reading, row: Row, value: Any, label: str
+    ) -> tuple[tuple[str, ...], Shares]:
+        """Read the labels of a row; the likeliest class, and the shares of several."""
+        value = reading.opened(row, value) if reading.columns else self._opened(value)
+        if shares := reading.shares(row, value, label, self.names):
+            return (top_class(shares),), shares if len(shares) > 1 else ()
+        if self.several or reading.several == "flags":
+            return labels_in(value, row, label, self.names), ()
+        return (class_of(value, row.where, self.names),), ()
 
     @cached_property
     def _numbers(self) -> bool:
         return any(number_in(name) is not None for name in self.names)
 
-    def _apart(self, value: Any) -> Any:
-        """Take a text apart: a list as pandas writes it, or known names between separators."""
+    def _is_no_number(self, value: Any) -> bool:
+        """Tell the word nan next to names that are numbers; a known name is a label."""
+        return self._numbers and is_nan_word(value) and value.strip() not in self.names
+
+    def _opened(self, value: Any) -> Any:
+        """Open a text: a dict, and where there may be several labels a list, or names in a row.
+
+        A known name is a label, whatever it looks like.
+        """
+        if not isinstance(value, str) or value.strip() in self.names:
+            return value
         cell = parse_cell(value, None, texts=True)
-        if isinstance(cell, str) and cell.strip() not in self.names:
-            for separator in LABEL_SEPARATORS:
-                parts = parse_cell(cell, separator, texts=False)
-                if len(parts) > 1 and {*parts} <= {*self.names}:
-                    return parts
+        if not self.several:
+            return cell if isinstance(cell, Mapping) else value
+        for separator in LABEL_SEPARATORS if isinstance(cell, str) else ():
+            parts = parse_cell(cell, separator, texts=False)
+            if len(parts) > 1 and {*parts} <= {*self.names}:
+                return parts
         return cell

@@ -245,6 +245,20 @@ def test_a_label_that_fit_misses_is_left_out(kind: str, names: Any, cells: list[
     assert measured.notes == found.notes == (f"left out: {12 - rows} rows without a label",)
 
 
+def test_a_known_name_is_a_label_even_if_it_says_that_there_is_none() -> None:
+    """`fit` learns the word nan as a class, where the task is said."""
+    names = ("0", "1", "nan")
+    roberta = small_roberta(heads={"topic": 3}, labels={"topic": names})
+    table = {"text": TEXTS[:12], "label": [(*names, " nan", "NaN")[i % 5] for i in range(12)]}
+    learnt = read_examples(table, task="classification")
+    assert {*names} < {*learnt.classes}
+    found = roberta_hub.compare(roberta, roberta, table)
+    measured: Any = roberta_hub.evaluate(roberta, table)
+    assert found.whole.rows == measured.rows == 10  # two are "NaN", which the head does not know
+    assert found.notes == measured.notes == ("left out: 2 rows without a label",)
+    assert {group.name: group.rows for group in measured.groups}["nan"] == 4
+
+
 def test_rows_without_a_label_are_left_out_as_evaluate_does(
     old: RobertaHubInterface, new: RobertaHubInterface, table: dict[str, list[str]]
 ) -> None:

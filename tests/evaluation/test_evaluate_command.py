@@ -51,6 +51,24 @@ def test_one_task(place: Path, model: RobertaHubInterface) -> None:
 
 
 @pytest.mark.system
+def test_rows_with_weights(place: Path, model: RobertaHubInterface) -> None:
+    lines = ROWS.splitlines()[:4]
+    given = [f"{line},{n}" for line, n in zip(lines, ("trust", 3, 0, 0.5), strict=True)]
+    (place / "weighted.csv").write_text("\n".join(given) + "\n")
+    done = run(place, "mine", "weighted.csv", "--weight", "trust")
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.endswith(
+        "left out: 1 row with a weight of 0\neach row counts by its weight (trust)\n"
+    )
+    told = json.loads(run(place, "mine", "weighted.csv", "--weight", "trust", "-f", "json").stdout)
+    right = [answer.label == "art" for answer in model.classify(["A dog ran.", "It rains."])]
+    assert told["numbers"]["accuracy"] == pytest.approx((3 * right[0] + 0.5 * right[1]) / 3.5)
+    assert {group["name"]: group["rows"] for group in told["groups"]}["art"] == 3.5
+    done = run(place, "mine", "words.conll", "--weight", "trust")
+    assert "weight means nothing to a task of the kind 'spans'; leave --weight out" in done.stderr
+
+
+@pytest.mark.system
 def test_several_tasks_are_one_table(place: Path) -> None:
     done = run(place, "mine", "rows.csv", "pairs.jsonl")
     first, head, *rows = done.stdout.splitlines()

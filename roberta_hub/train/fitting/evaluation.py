@@ -211,7 +211,7 @@ def _multi_label(
     bins, guess = reliability_bins(sure, there, heavy), f"always {_listed(constant)}"
     optimism = min(optimism, f1(*counts.totals()))
     right_rows = counts.rows[:, 1:].sum(1).eq(0).double()
-    exact = float(right_rows @ torch.tensor(weights).double()) / sum(weights)
+    exact = float(right_rows @ torch.tensor(weights, dtype=torch.double)) / sum(weights)
     between = bootstrap_interval(counts.rows, f1s)
     difference = bootstrap_interval(table, lambda means: f1s(means[:, :3]) - f1s(means[:, 3:]))
     recalls = {}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from roberta_hub.arguments import one_of, short_repr, switch, whole_number
-from roberta_hub.errors import InputError, InputTypeError, Remedy
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.measures.intervals import effective_rows, share_interval
 from roberta_hub.rows.columns import (
     HEADLESS_NOTE,
@@ -19,50 +18,38 @@ from roberta_hub.rows.columns import (
     flag_columns,
     is_headless,
     shell_list,
+    weight_column,
 )
 from roberta_hub.rows.formats import row_count
 from roberta_hub.rows.labels import (
     LabelledRow,
-    Shares,
+    Reading,
     class_of,
-    flags_in,
-    flags_remedy,
-    hold_percents,
-    hold_shares,
-    hold_votes,
-    is_nan_word,
-    is_unlabelled,
+    counted_weight,
+    find_reading,
     labelled_rows,
     labels_in,
-    parse_cell,
+    likely_separator,
     scale_of,
     separator_of,
-    shares_in,
+    separator_words,
+    shares_words,
     top_class,
-    votes_in,
     weight_in,
 )
-from roberta_hub.rows.left_out import NO_LABEL, NO_WEIGHT, LeftOut, short_place
+from roberta_hub.rows.left_out import NO_LABEL, LeftOut, short_place
 from roberta_hub.rows.tables import Row, Table, table_of
-from roberta_hub.rows.values import is_blank, number_in
+from roberta_hub.rows.values import number_in
 from roberta_hub.terminal import clean
 from roberta_hub.text.tokenizer import Text
 from roberta_hub.train.data.labels import group_alike, missing_note, mistyped_notes
 from roberta_hub.train.data.sentences import LabelledText
-from roberta_hub.train.fitting.multi_label import (
-    about_dicts,
-    check_vectors,
-    holds_texts_of_lists,
-    likely_separator,
-    separator_words,
-)
+from roberta_hub.train.fitting.multi_label import about_dicts, check_vectors
 from roberta_hub.train.fitting.recipe import SMALL_TABLE_ROWS
 from roberta_hub.train.fitting.split import drop_held_out, group_duplicates, split
 from roberta_hub.train.limits import MAX_SEED
 
 FIT_TASKS = ("classification", "regression", "multi_label")
-MAX_CLASSES = 20
-"""Whole numbers with more different values than this are no classes but a quantity."""
 FEW_TRAINING_ROWS = 100
 """With fewer rows to learn from the report says that they are few."""
 CROSS_VALIDATED_ROWS = 200
@@ -204,7 +191,7 @@ def read_examples(
     seed, header = whole_number("seed", seed, 0, MAX_SEED), switch("header", header)
     share, separator = held_out_share(valid), separator_of(separator)
     source = source or table_of(table, header=header).kept()
-    weights = () if weight is None else (_weight_column(source, weight),)
+    weights = () if weight is None else (weight_column(source, weight),)
     columns, labels = find_columns(source, text, label, weights)
     name = _joined(labels)
     notes: list[str] = []
@@ -213,13 +200,13 @@ def read_examples(
     if label is None:
         notes += _other_columns(source, columns)
     rows = _with_texts(source, columns, labels, notes)
-    given, reading = task, _reading(rows, name, labels, task, separator, notes)
+    given, reading = task, find_reading(rows, name, labels, task, separator, notes)
     rows = _with_weights(_with_labels(rows, reading, notes), source.name, weight, notes)
     task, found = reading.task, _examples_of(source, rows, reading, (columns, name, weight), notes)
     _check(source.name, found, rows, task, name)
     if task == "multi_label":
         notes += about_dicts([(row, value) for row, _, value in rows], name)
-    notes += [] if given else reading.about_shares(found, name)
+    notes += [] if given else _about_shares(reading, found, name)
     notes += _about_labels(found, task)
     groups = group_duplicates(found, notes)
     if valid is None and len(groups) < 2:
@@ -314,49 +301,14 @@ def held_out_share(valid: Any) -> float | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """How the cells of labels are read, the same in both tables."""
-
-    task: str
-    separator: str | None
-    texts: bool
-    """Whether a text that looks like a list is one."""
-    empty: bool
-    """Whether an empty cell says that a text has no label, as a list without items does."""
-    nan: bool
-    """Whether the word nan is a missing number."""
-    several: Literal["", "flags", "shares", "votes"] = ""
-    """What several columns hold, or a column of dicts: truth values of labels, shares of classes,
-    classes of several raters; "": nothing of that."""
-    columns: tuple[str, ...] = ()
-    """The columns, where they are several."""
-    remedy: Remedy | None = None
-    """What their cells may be instead, for an error."""
-
-    def is_empty(self, value: Any) -> bool:
-        """Tell a cell, or the cells of several columns, that say nothing."""
-        if isinstance(value, Mapping) and self.several in ("flags", "shares") and self.columns:
-            return any(map(is_blank, value.values()))
-        return is_unlabelled(value) or (self.nan and is_nan_word(value))
-
-    def opened(self, row: Row, value: Any) -> Any:
-        """Open what a cell holds: the text of a list, the truth values of several columns."""
-        if self.several == "flags":
-            return flags_in(row, self.columns, self.remedy)
-        return parse_cell(value, self.separator, self.texts)
-
-    def about_shares(self, found: Sequence[LabelledText], label: str) -> list[str]:
-        """Note that labels are shares of classes, and how many rows have several."""
-        if self.several not in ("shares", "votes"):
-            return []
-        count = sum(len(example.shares) > 1 for example in found)
-        what = "shares of classes" if self.several == "shares" else "votes for classes"
-        other = "; task='multi_label' (in a shell --task multi_label) takes 0.5 and more as a yes"
-        return [
-            f"{label} holds {what}: {row_count(count)} of {len(found):,} with several, learnt and "
-            "counted as parts of each" + other * (self.several == "shares" and not self.columns)
-        ]
+def _about_shares(reading: Reading, found: Sequence[LabelledText], label: str) -> list[str]:
+    """Note that labels are shares of classes, and how many rows have several."""
+    if reading.several not in ("shares", "votes"):
+        return []
+    count = sum(len(example.shares) > 1 for example in found)
+    other = "; task='multi_label' (in a shell --task multi_label) takes 0.5 and more as a yes"
+    said = shares_words(reading.several, label, count, len(found), "learnt and counted")
+    return [said + other * (reading.several == "shares" and not reading.columns)]
 
 
 def _with_texts(
@@ -369,91 +321,8 @@ def _with_texts(
     return found
 
 
-def _reading(
-    rows: Sequence[LabelledRow],
-    label: str,
-    labels: Sequence[str],
-    task: str | None,
-    separator: str | None,
-    notes: list[str],
-) -> _Reading:
-    """Tell how the cells are read, and note what they look like."""
-    cells = [(row, value) for row, _, value in rows if not is_blank(value)]
-    values = [value for _, value in cells]
-    if len(labels) > 1 and separator is not None:
-        raise InputError(f"a separator parts the labels of one column; label names {len(labels)}")
-    if len(labels) > 1:
-        return _reading_of_columns([value for _, _, value in rows], tuple(labels), task)
-    if separator is not None and task not in (None, "multi_label"):
-        what = "a separator parts labels"
-        raise InputError(f"task is {task!r}, and {what}; the task multi_label learns those")
-    texts = task in (None, "multi_label") and holds_texts_of_lists(cells, label, notes)
-    if separator is not None:
-        if not any(isinstance(value, str) and separator in value for value in values):
-            notes.append(f"no cell of {label} has the separator {separator!r}")
-        return _Reading("multi_label", separator, texts, empty=not texts, nan=False)
-    values = [parse_cell(value, None, texts) for value in values]
-    some = [value for value in values if not is_unlabelled(value)]
-    dicts = [value for value in some if isinstance(value, Mapping)]
-    # A name among shares is a whole row of that class.
-    graded = task is None and all(isinstance(value, (str, Mapping)) for value in some)
-    if (graded and (hold_shares(dicts) or hold_percents(dicts))) or (
-        dicts and task == "classification"
-    ):
-        return _Reading("classification", None, texts, empty=False, nan=False, several="shares")
-    if any(isinstance(value, (list, Mapping)) for value in values):
-        return _Reading(task or "multi_label", None, texts, empty=False, nan=False)
-    numbers = [value for value in values if not is_nan_word(value)]
-    nan = task is None and 0 < len(numbers) < len(values) and None not in map(number_in, numbers)
-    task = task or find_task(numbers if nan else values)
-    if task != "regression" and (likely := likely_separator(values)):
-        notes.append(separator_words(label, likely))
-    return _Reading(task, None, texts, empty=task == "multi_label", nan=nan)
-
-
-def _reading_of_columns(
-    cells: Sequence[Any], columns: tuple[str, ...], task: str | None
-) -> _Reading:
-    """Tell what several columns hold: labels of 0 and 1, shares of classes, or raters' votes."""
-    some = [cell for cell in cells if not is_unlabelled(cell)]
-    whole = [cell for cell in some if not any(map(is_blank, cell.values()))]
-    one = task == "classification"
-    several: Literal["flags", "shares", "votes"] = "flags"
-    if task in (None, "classification"):
-        no_votes = hold_percents(whole) or (one and _hold_fractions(whole))
-        if no_votes or hold_shares(whole, fractions=not one):
-            several = "shares"
-        elif hold_votes(some, numbers=one):
-            several = "votes"
-    if several == "flags":
-        if task not in (None, "multi_label"):
-            raise InputError(
-                f"task is {task!r}, and several columns are labels of 0 and 1; the task "
-                "multi_label learns those"
-            )
-        return _Reading(
-            "multi_label",
-            None,
-            False,
-            empty=True,
-            nan=False,
-            several="flags",
-            columns=columns,
-            remedy=flags_remedy(some),
-        )
-    return _Reading(
-        "classification", None, False, empty=False, nan=False, several=several, columns=columns
-    )
-
-
-def _hold_fractions(cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell numbers with fractions among them, which are no votes."""
-    numbers = [number_in(value) for cell in cells for value in cell.values()]
-    return None not in numbers and any(n is not None and n % 1 for n in numbers)
-
-
 def _with_labels(
-    rows: Sequence[LabelledRow], reading: _Reading, notes: list[str]
+    rows: Sequence[LabelledRow], reading: Reading, notes: list[str]
 ) -> list[LabelledRow]:
     """Leave out the rows without a label, and open the lists in the others; note both."""
     found: list[LabelledRow] = []
@@ -476,14 +345,6 @@ def _with_labels(
     return found
 
 
-def _weight_column(table: Table, weight: Any) -> str:
-    """Check the name of the column of weights."""
-    if not isinstance(weight, str):
-        raise InputTypeError(f"weight is {short_repr(weight)}; give the name of a column")
-    table.check(weight)
-    return weight
-
-
 def _with_weights(
     rows: Sequence[LabelledRow], table: str, weight: str | None, notes: list[str]
 ) -> list[LabelledRow]:
@@ -491,12 +352,7 @@ def _with_weights(
     if weight is None:
         return list(rows)
     left = LeftOut()
-    found = []
-    for labelled in rows:
-        if weight_in(labelled[0], weight):
-            found.append(labelled)
-        else:
-            left.add(NO_WEIGHT, labelled[0].where)
+    found = [labelled for labelled in rows if counted_weight(labelled[0], weight, left)]
     if rows and not found:
         raise InputError(f"{table}: {weight} is zero in every row; nothing to learn")
     notes += left.sentences(short=True)
@@ -506,7 +362,7 @@ def _with_weights(
 def _examples_of(
     table: Table,
     rows: Sequence[LabelledRow],
-    reading: _Reading,
+    reading: Reading,
     about: tuple[Sequence[str], str, str | None],
     notes: list[str],
 ) -> list[LabelledText]:
@@ -534,43 +390,10 @@ def _check_rows(
         )
 
 
-def _is_infinite(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and math.isinf(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def find_task(values: Sequence[Any]) -> str:
-    """Tell what labels ask to learn.
-
-    Lists and dicts are several labels for a text. Whole numbers with at most 20 different values
-    are classes; other numbers are a quantity, for a regression. Everything else is classes.
-
-    Example:
-        >>> find_task(["1", "5"]), find_task([0.5, 1]), find_task(["a", "b"]), find_task([["a"]])
-        ('classification', 'regression', 'classification', 'multi_label')
-    """
-    if any(isinstance(value, (list, tuple, set, frozenset, Mapping)) for value in values):
-        return "multi_label"
-    numbers = [number_in(value) for value in values]
-    if not numbers or None in numbers:
-        # An infinite number among numbers is no class; reading them as numbers names it.
-        odd = [v for v, number in zip(values, numbers, strict=True) if number is None]
-        quantity = len(odd) < len(values) and all(map(_is_infinite, odd))
-        return "regression" if quantity else "classification"
-    whole = all(number == int(number) for number in numbers if number is not None)
-    return "classification" if whole and len(set(numbers)) <= MAX_CLASSES else "regression"
-
-
 def _example(
-    reading: _Reading, row: Row, text: Text, value: Any, label: str, weight: str | None
+    reading: Reading, row: Row, text: Text, value: Any, label: str, weight: str | None
 ) -> LabelledText:
-    shares: Shares = ()
-    if reading.several == "votes":
-        shares = votes_in(value, row)
-    elif reading.several == "shares" and isinstance(value, Mapping):
-        shares = shares_in(value, row, label)
+    shares = reading.shares(row, value, label)
     labels = (top_class(shares),) if shares else _labels_in(reading.task, row, value, label)
     shares = shares if len(shares) > 1 else ()  # one class alone is a label like any other
     own = 1 if weight is None else weight_in(row, weight)
