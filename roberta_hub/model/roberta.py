@@ -351,8 +351,8 @@ class Roberta(nn.Module):
             normalize=normalize,
         )
         # RoBERTa was not pre-trained to tell pairs, and its heads start from random weights.
-        learnt = self.pooler is not None and self.config.num_segments > 0
-        if learnt and inner_dim == self.config.embed_dim:
+        pretrained = self.pooler is not None and self.config.num_segments > 0
+        if pretrained and inner_dim == self.config.embed_dim:
             # As in BERT: initialize the head with the pre-trained pooler.
             assert self.pooler is not None
             head.dense.load_state_dict(self.pooler.dense.state_dict())

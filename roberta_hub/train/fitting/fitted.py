@@ -34,7 +34,7 @@ the answer is refused."""
 
 @dataclass(frozen=True)
 class Judged:
-    """A row that was judged, and what the model answered before it had learnt it."""
+    """A row that was judged, and what the model answered before it was trained on it."""
 
     text: Text
     where: str
@@ -74,7 +74,7 @@ class Fitted(Reported):
     seconds: float
     """Seconds of selection, training and evaluation."""
     notes: tuple[str, ...] = ()
-    """What is odd about the table, and what was done with it; a sentence each."""
+    """What is unusual about the table, and what was done with it; a sentence each."""
     temperature: float | None = None
     """By which the head's logits were divided, so that probabilities mean what they say; None: they
     stayed as they were."""
