@@ -16,7 +16,7 @@ from roberta_hub.evaluation.tasks import Asked, at_rows, check_finite
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
 from roberta_hub.measures.classes import REFUSED, class_measures
-from roberta_hub.measures.counts import Counts, count_labels, f1, precision_recall_f1
+from roberta_hub.measures.counts import Counts, all_right, count_labels, f1, precision_recall_f1
 from roberta_hub.measures.intervals import share_interval
 from roberta_hub.measures.refusals import CoveragePoint, auroc, coverage_curve
 from roberta_hub.rows.columns import find_columns
@@ -199,7 +199,7 @@ def _several(
     scores = [each.scores[label] for each in found for label in known]
     truth = [label in own for own in wanted for label in known]
     each_f1 = [group.numbers["f1"] for group in groups if any(counts.of(group.name))]
-    share = float(counts.rows[:, 1:].sum(1).eq(0).double().mean())
+    share = all_right(counts.rows[:, 1:])
     numbers: dict[str, float | None] = {
         "accuracy": share,
         "f1_micro": f1(*counts.totals()),
