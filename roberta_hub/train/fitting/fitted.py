@@ -134,7 +134,11 @@ class Fitted(Reported):
         return next_texts(roberta, texts, n, **options)
 
     def of(self, roberta: RobertaHubInterface) -> Fitted:
-        """Know the model that was fitted, which `next` asks."""
+        """Remember the model that was fitted, which `next` asks.
+
+        Args:
+            roberta: that model.
+        """
         object.__setattr__(self, "_model", roberta)  # no field: it is not part of the record
         return self
 
