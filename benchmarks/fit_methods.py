@@ -4,7 +4,7 @@
     python benchmarks/fit_methods.py --sets trec --seed 2
 
 Eight rows a class, from roberta.tiny. Each set is a process of its own with one thread, and is kept
-in `runs/fit_methods`: a run that is stopped goes on where it was. Nothing is chosen here, so that
+in `runs/fit_methods`: a run that is stopped resumes where it was. Nothing is chosen here, so that
 each set judges what the others, or none of them, chose. Needs `../shared/data` or
 $ROBERTA_HUB_SHARED. Writes `benchmarks/results/fit_methods.{md,json}`.
 """

@@ -10,7 +10,7 @@ again. Recall and milliseconds are of 100 other sentences, beside faiss on the s
 byte a number, as the index has them. sentence-transformers' rate is of some of the texts. Near-
 duplicates are compared with brute force on the first 20,000 rows; by vectors, where every row is
 compared with every other, `--no-vectors` leaves them out. Each stage is noted in FOLDER, so the
-same call goes on after a crash. Needs the packages of `make test`, faiss-cpu and the shared folder.
+same call resumes after a crash. Needs the packages of `make test`, faiss-cpu and the shared folder.
 Writes `benchmarks/results/index.{md,json}`, or `index_1000000.{md,json}` of a million rows.
 """
 

@@ -3,7 +3,7 @@
     python benchmarks/lake.py                          # every engine that is here, 20,000 pairs
     python benchmarks/lake.py --engines ray            # the others stay as they are
     python benchmarks/lake.py --rows 2000 --engines plain processes
-    python benchmarks/lake.py --million FOLDER         # in int8, with two kills; again: goes on
+    python benchmarks/lake.py --million FOLDER         # in int8, with two kills; again: resumes
     python benchmarks/lake.py --estimate               # what 10 billion rows cost, by the tables
 
 The pairs are recombined from real sentences of at most 16 tokens. Each engine runs by itself, with

@@ -12,7 +12,7 @@ loss on other articles, under masks that no setting changes, judges all runs.
 
 Text: articles of `../shared/data/pretrain/simplewiki_2022` (or under $ROBERTA_HUB_SHARED), else the
 docstrings of torch. Runs stand in `runs/masking`; a finished run is kept, and one that was killed
-goes on. Writes `benchmarks/results/masking.{md,json,png}`.
+resumes. Writes `benchmarks/results/masking.{md,json,png}`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     python benchmarks/others.py --engines ours --sets trec --sizes 8 --seeds 1
     python benchmarks/others.py --page                           # only the page, of what is there
 
-What is measured is written at once, and not measured again: a run that is stopped goes on where it
+What is measured is written at once, and not measured again: a run that is stopped resumes where it
 was. `--again` measures anew. Each cell is a process of its own with one thread. The sets are those
 of lib/other_sets.py, the engines those of lib/other_engines.py: `tfidf` is scikit-learn's
 regression on TF-IDF, `lr` the same on vectors of a model, `as_is` the cosine of its vectors,

@@ -36,7 +36,7 @@ def made_up(count: int) -> list[str]:
 
     draw = random.Random(42)
     words = " ".join(SENTENCES).split(" ")
-    odd = [
+    rare = [
         "",
         " ",
         "\n",
@@ -55,7 +55,7 @@ def made_up(count: int) -> list[str]:
     texts = []
     for _ in range(count):
         parts = [draw.choice(words) for _ in range(draw.randrange(0, 12))]
-        parts += [draw.choice(odd) for _ in range(draw.randrange(0, 3))]
+        parts += [draw.choice(rare) for _ in range(draw.randrange(0, 3))]
         if not draw.randrange(4):
             parts.append("".join(chr(draw.randrange(32, 0x3000)) for _ in range(6)))
         draw.shuffle(parts)

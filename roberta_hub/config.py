@@ -148,7 +148,7 @@ class RobertaConfig:
         ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(
-                    f"{name} is {short_repr(getattr(self, name))}, a probability lies in 0..1"
+                    f"{name} is {short_repr(getattr(self, name))}, a probability is in 0..1"
                 )
 
     def _check_segments(self) -> None:

@@ -52,7 +52,7 @@ from roberta_hub.inference.heads import (
     check_labels,
     checked_heads,
 )
-from roberta_hub.inference.mode import has_dropout, unless_learnt_from
+from roberta_hub.inference.mode import has_dropout, unless_trained_through
 from roberta_hub.inference.optimize import DtypeRequest, Optimization
 from roberta_hub.inference.precision import Ranges
 from roberta_hub.inference.search import Hit
@@ -1584,7 +1584,7 @@ class RobertaHubInterface(nn.Module):
         if not return_logits:
             found = ids.log_probabilities(found, self._heads.kind(head))
         if (warn := self._warning_of_dropout("predict", _RANDOM_ANSWERS)) is not None:
-            unless_learnt_from(found, warn)
+            unless_trained_through(found, warn)
         return found
 
     def _warning_of_dropout(self, verb: str, consequence: str) -> Callable[[], None] | None:

@@ -212,7 +212,7 @@ class Head:
     known_pieces: str | None = field(
         default=None, metadata=_fact(check_known_pieces, "classification")
     )
-    """Which pieces it has learnt, as `pack_pieces` of inference/certainty.py writes them."""
+    """Which pieces it was trained on, as `pack_pieces` of inference/certainty.py writes them."""
     words: WordRule | None = field(
         default=None, metadata=_fact(check_words, "token", implied="words", elsewhere=True)
     )

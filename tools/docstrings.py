@@ -9,7 +9,7 @@ are in pyproject.toml.
 
 Sections are for users: a name that docs/reference shows, and the public members of its class. What
 is inside has a sentence, and an example where it helps; its names and types say the rest, but for
-the shapes of tensors.
+the shapes of tensors. A public function tells its arguments, if it has any.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def _places(of: Any) -> Iterator[tuple[str, str]]:
                 yield from _places(getattr(member, "fget", getattr(member, "__func__", member)))
 
 
-def internal(paths: list[Path]) -> list[str]:
-    """Sections of functions and classes that users do not read of, a line each."""
+def misplaced(paths: list[Path]) -> list[str]:
+    """Sections that users do not read, and arguments that they read nothing of, a line each."""
     shown = public()
     files = [f for path in paths for f in ([path] if path.is_file() else path.rglob("*.py"))]
     found = []
@@ -152,9 +152,21 @@ def internal(paths: list[Path]) -> list[str]:
         for name, node in definitions(ast.parse(path.read_text(encoding="utf-8"))):
             written = INTERNAL.findall(ast.get_docstring(node) or "")
             sections = [title for title, text in written if "hape" not in text]
-            if sections and (str(path.resolve()), name) not in shown:
+            if (str(path.resolve()), name) in shown:
+                if silent := untold(node):
+                    found.append(f"{path}:{node.lineno}: {name} lacks Args: {', '.join(silent)}")
+            elif sections:
                 found.append(f"{path}:{node.lineno}: {name} is internal: no {', '.join(sections)}")
     return found
+
+
+def untold(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[str]:
+    """Arguments of a function whose docstring has no section on them."""
+    doc = ast.get_docstring(node) or ""  # none: an overload, whose last definition has one
+    if isinstance(node, ast.ClassDef) or node.name.startswith("_") or not doc:
+        return []
+    names = [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
+    return [] if SECTION.search(doc) else [name for name in names if name not in ("self", "cls")]
 
 
 def definitions(
@@ -173,7 +185,7 @@ def definitions(
 def main() -> int:
     """Print the faults; 1 if there are any."""
     paths = [Path(name) for name in sys.argv[1:]] or SCOPE
-    found = faults(paths) + internal(paths)
+    found = faults(paths) + misplaced(paths)
     print("\n".join(found) or "docstrings agree with signatures")
     return int(bool(found))
 

@@ -160,7 +160,7 @@ description: {about} Use it where texts are to be labelled, tagged, searched, em
 
 A method without a name before it is one of `roberta = roberta_hub.load_model()`. A list of texts
 gives a list of answers, in order. `load_model("OWNER/NAME")` takes a model of Hugging Face. An
-error says what is wrong, where, and what mends it: read it to its end.
+error says what is wrong, where, and what fixes it: read it to its end.
 
 | for | call | command |
 |---|---|---|

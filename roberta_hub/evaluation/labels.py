@@ -19,7 +19,14 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
 from roberta_hub.measures.classes import REFUSED, class_measures
-from roberta_hub.measures.counts import Counts, count_labels, f1, precision_recall_f1, whole
+from roberta_hub.measures.counts import (
+    Counts,
+    all_right,
+    count_labels,
+    f1,
+    precision_recall_f1,
+    whole,
+)
 from roberta_hub.measures.intervals import effective_rows, share_interval
 from roberta_hub.measures.refusals import CoveragePoint, auroc, coverage_curve
 from roberta_hub.rows.columns import find_columns, weight_column
@@ -343,8 +350,7 @@ def _several(
     truth = [label in own for own in wanted for label in known]
     heavy = [weight for weight in weights for _ in known]
     each_f1 = [group.numbers["f1"] for group in groups if any(counts.of(group.name))]
-    exact = counts.rows[:, 1:].sum(1).eq(0).double()
-    share = float(exact @ torch.tensor(weights, dtype=torch.double)) / sum(weights)
+    share = all_right(counts.rows[:, 1:], weights)
     likely = [p if yes else 1 - p for p, yes in zip(scores, truth, strict=True)]
     numbers: dict[str, float | None] = {
         "accuracy": share,

@@ -364,7 +364,7 @@ def _folder(place: object, folder: Folder) -> Folder:
         return folder
     if not isinstance(place, str) or not _FOLDER.fullmatch(place.removesuffix("/")):
         raise CheckpointError(
-            f"{folder / MODULES_FILE}: {brief(place)} is no folder of {folder}; a part lies in a "
+            f"{folder / MODULES_FILE}: {brief(place)} is no folder of {folder}; a part is in a "
             "folder right below, whose name has letters, digits, '_', '-' and '.'"
         )
     part = folder.folder(place)

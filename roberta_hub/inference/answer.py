@@ -72,6 +72,9 @@ class Answer:
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw the answer in its context, as a notebook shows it; see `Display.png`.
 
+        Args:
+            path: the file that the picture is written to; None: to none.
+
         Example:
             >>> Answer("Ada", 0, 3, 0.9).png()
             <PNG of 533 x 97 pixels>

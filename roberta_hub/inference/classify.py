@@ -95,7 +95,12 @@ class Prediction:
         return cls(label=best, score=ranked[best], scores=ranked, labels=given)
 
     def refuse(self, certainty: float, below: float, none: str | None = None) -> Prediction:
-        """Refuse the answer if it is not certain enough; `none` is then its label.
+        """Refuse the answer if it is not certain enough.
+
+        Args:
+            certainty: how certain the answer is, on the scale of `below`.
+            below: answers with a smaller certainty are refused.
+            none: the label of a refused answer.
 
         Example:
             >>> print(Prediction.of(["art", "sport"], [0.45, 0.55]).refuse(0.2, below=0.3))
@@ -145,6 +150,9 @@ class Prediction:
 
     def png(self, path: str | PathLike[str] | None = None) -> Picture:
         """Draw the bars that a notebook shows; see `Display.png`.
+
+        Args:
+            path: the file that the picture is written to; None: to none.
 
         Example:
             >>> Prediction.of(["art", "sport"], [0.2, 0.8]).png()

@@ -94,22 +94,22 @@ def has_dropout(model: nn.Module) -> bool:
     return any(isinstance(value, float) and value > 0 for value in values)
 
 
-def unless_learnt_from(output: Tensor, action: Callable[[], object]) -> None:
+def unless_trained_through(output: Tensor, action: Callable[[], object]) -> None:
     """Do something unless a gradient flows through an output: once the output is gone without one.
 
     Example:
         >>> weight = torch.ones(1, requires_grad=True)
         >>> output = weight * 2
-        >>> unless_learnt_from(output, lambda: print("nothing is learnt from it"))
+        >>> unless_trained_through(output, lambda: print("no training through it"))
         >>> output.backward()
         >>> del output
-        >>> unless_learnt_from(weight * 2, lambda: print("nothing is learnt from it"))
-        nothing is learnt from it
+        >>> unless_trained_through(weight * 2, lambda: print("no training through it"))
+        no training through it
     """
     if output.grad_fn is None:
         action()
     else:  # the graph, which may outlive the output, owns its hooks
-        output.grad_fn.register_hook(_Watch(action).learnt)
+        output.grad_fn.register_hook(_Watch(action).cancel)
 
 
 class _Watch:
@@ -118,7 +118,7 @@ class _Watch:
     def __init__(self, action: Callable[[], object]) -> None:
         self.action: Callable[[], object] | None = action
 
-    def learnt(self, *gradients: object) -> None:
+    def cancel(self, *gradients: object) -> None:
         self.action = None
 
     def __del__(self) -> None:

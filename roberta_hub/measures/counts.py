@@ -52,6 +52,19 @@ def precision_recall_f1(right: float, missed: float, wrong: float) -> dict[str, 
     }
 
 
+def all_right(wrong: Tensor, weights: Sequence[float] | None = None) -> float:
+    """Compute the share of rows with no wrong label: wrong ones of each row, (n, K), and weights.
+
+    Example:
+        >>> all_right(torch.tensor([[0, 0], [0, 1]])), all_right(torch.tensor([[0], [1]]), [3, 1])
+        (0.5, 0.75)
+    """
+    right = wrong.eq(0).all(-1).double()
+    if weights is None:
+        return float(right.mean())
+    return float(right @ torch.tensor(weights, dtype=torch.double)) / sum(weights)
+
+
 @dataclass(frozen=True)
 class Counts:
     """How many of the labels, or of the labelled spans, of some rows are right."""

@@ -200,9 +200,12 @@ class Roberta(nn.Module):
         return self.encoder.sentence_encoder
 
     def features(self, batch: PackedBatch, rows: Tensor | None = None) -> Tensor:
-        """Features of a packed batch, with gradients where they are on: (N, C).
+        """Compute the features of a packed batch, with gradients where they are on: (N, C).
 
-        With `rows`, those of some tokens alone, (M, C); see `TransformerEncoder.features_at`.
+        Args:
+            batch: the tokens.
+            rows: which of them get features, see `TransformerEncoder.features_at`; None: all.
+                Shape: (M)
         """
         if rows is not None:
             return self.transformer.features_at(batch, rows)
@@ -286,13 +289,24 @@ class Roberta(nn.Module):
         return x, extra
 
     def first_tokens(self, src_tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Index of each row's first real token, whatever the padding: rows (B,), columns (B,)."""
+        """Index each row's first real token, whatever the padding: rows (B,), columns (B,).
+
+        Args:
+            src_tokens: padded ids. Shape: (B, T)
+        """
         rows = src_tokens.view(-1, src_tokens.size(-1))
         columns = rows.ne(self.config.padding_idx).int().argmax(1)
         return torch.arange(rows.size(0), device=rows.device), columns
 
     def head(self, name: str) -> nn.Module:
-        """Return the classification head `name`; UnknownNameError lists those there are."""
+        """Return a classification head.
+
+        Args:
+            name: the head's name.
+
+        Raises:
+            UnknownNameError: there is no such head; the message lists those there are.
+        """
         return known_head(self, name)
 
     def list_heads(self) -> str:
@@ -351,8 +365,8 @@ class Roberta(nn.Module):
             normalize=normalize,
         )
         # RoBERTa was not pre-trained to tell pairs, and its heads start from random weights.
-        learnt = self.pooler is not None and self.config.num_segments > 0
-        if learnt and inner_dim == self.config.embed_dim:
+        pretrained = self.pooler is not None and self.config.num_segments > 0
+        if pretrained and inner_dim == self.config.embed_dim:
             # As in BERT: initialize the head with the pre-trained pooler.
             assert self.pooler is not None
             head.dense.load_state_dict(self.pooler.dense.state_dict())
@@ -453,7 +467,13 @@ class Roberta(nn.Module):
     def get_normalized_probs(
         self, net_output: tuple[Tensor, object], log_probs: bool, sample: object = None
     ) -> Tensor:
-        """(Log-)probabilities of `forward`'s result, in float32 whatever the model's dtype."""
+        """Compute (log-)probabilities of `forward`'s result, in float32 whatever the model's dtype.
+
+        Args:
+            net_output: what `forward` returned.
+            log_probs: whether logarithms are wanted.
+            sample: fairseq's third argument; it changes nothing.
+        """
         logits = net_output[0].float()
         return F.log_softmax(logits, dim=-1) if log_probs else F.softmax(logits, dim=-1)
 

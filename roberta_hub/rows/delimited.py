@@ -156,7 +156,7 @@ def _numbered(records: Records, name: object) -> tuple[str, ...]:
 def _named(records: Records, name: object) -> tuple[str, ...]:
     """Read the names of the columns from the first record."""
     cells, where = _first(records, name)
-    if why := _odd(cells):
+    if why := _no_text(cells):
         raise InputError(why, place=where)
     names = [cell.strip() or f"column {i}" for i, cell in enumerate(cells, 1)]
     if twice := [n for n in sorted(set(names)) if names.count(n) > 1]:
@@ -205,11 +205,11 @@ def _values(cells: list[str] | Fault, columns: Sequence[str]) -> RowValues:
     if len(cells) != len(columns):
         why = _TOO_FEW if len(cells) < len(columns) else _TOO_MANY
         return Fault(f"{len(cells)} fields, the header has {len(columns)}; {why}")
-    why = _odd(cells)
+    why = _no_text(cells)
     return Fault(why) if why else dict(zip(columns, cells, strict=True))
 
 
-def _odd(cells: Sequence[str]) -> str:
+def _no_text(cells: Sequence[str]) -> str:
     """Say what no text holds; "" where all is well."""
     text = "".join(cells)
     if "\0" in text:

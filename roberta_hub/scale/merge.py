@@ -29,7 +29,7 @@ def check_one_file(system: Any, path: str) -> None:
     """Refuse a single file where it cannot be written incrementally."""
     if not is_local(system):
         raise InputError(
-            f"{path}: one file of a whole lake is put together on a disk; in a store give a folder"
+            f"{path}: one file of a whole lake is joined on a disk; in a store give a folder"
         )
     if not os.path.isdir(os.path.dirname(path)):
         raise InputError(f"{os.path.dirname(path)}: no such folder")

@@ -62,7 +62,7 @@ _STATUS = option(
     "--status",
     is_flag=True,
     help="Of a lake (a folder or 'in/*.parquet' as FILE, or -o OUT/): tell how far it is. The same "
-    "command goes on with what was begun.",
+    "command resumes what was begun.",
 )
 
 

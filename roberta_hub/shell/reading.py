@@ -207,13 +207,13 @@ def _lines(lines: Iterable[Line], name: str, parts: Parts) -> Iterator[Item | No
             texts = tuple(text.split("\t")) if parts.most > 1 else (text,)
             if not count:
                 count, first = len(check_count(Item(texts, where), parts).texts), where
-            odd = _odd_texts(texts, count, first)
-            yield Item((), where, fault=odd) if odd else Item(texts, where)
+            fault = _fault_of_texts(texts, count, first)
+            yield Item((), where, fault=fault) if fault else Item(texts, where)
         if isinstance(lines, LineStream) and lines.waits:
             yield None
 
 
-def _odd_texts(texts: Texts, count: int, first: str) -> Fault | None:
+def _fault_of_texts(texts: Texts, count: int, first: str) -> Fault | None:
     """Say what is wrong with the texts of a line; None: nothing."""
     if len(texts) != count:
         return Fault(

@@ -106,8 +106,8 @@ class MarkedText:
                     size = SMALL_SIZE if unit.is_tag else TEXT_SIZE
                     sheet.text(x, unit.text, size, bold=unit.is_tag, below=3)
                     end = x + sheet.width_of(unit.text, size, bold=unit.is_tag)
-                    goes_on = boxes and boxes[-1][0] is unit.mark
-                    boxes.append((unit.mark, boxes.pop()[1] if goes_on else x, end))
+                    continues = boxes and boxes[-1][0] is unit.mark
+                    boxes.append((unit.mark, boxes.pop()[1] if continues else x, end))
                     x = end
                 x += space
             for mark, start, end in boxes:

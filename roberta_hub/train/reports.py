@@ -1,4 +1,4 @@
-"""Reports on a run: messages of the logger "roberta_hub" while it works, a `Report` at its end.
+"""Reports on a run: messages of the logger "roberta_hub" while it works, a `RunResult` at its end.
 
 The loggers are silent unless a program configures `logging`; the commands show messages on stderr
 (`on_stderr`). `fit` trains several times: it shows its own messages, and those about long
@@ -115,7 +115,7 @@ STOP_REASONS = {
 
 
 @dataclass
-class Report:
+class RunResult:
     """How a run ended."""
 
     directory: Path

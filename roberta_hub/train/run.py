@@ -25,7 +25,7 @@ from roberta_hub.text.task import Task
 from roberta_hub.train.config import compose
 from roberta_hub.train.limits import check
 from roberta_hub.train.rates import scale_rate
-from roberta_hub.train.reports import Report, first_process, logger, on_stderr
+from roberta_hub.train.reports import RunResult, first_process, logger, on_stderr
 from roberta_hub.train.settings import Config
 from roberta_hub.train.usage import usage
 
@@ -54,12 +54,12 @@ def train(config: Config) -> RobertaHubInterface:
     return result(run(config))
 
 
-def run(config: Config) -> Report:
+def run(config: Config) -> RunResult:
     """Train as `train` does, and return how the run ended instead of its model."""
     return _run(check(config))
 
 
-def _run(config: Config) -> Report:
+def _run(config: Config) -> RunResult:
     """Train as a checked configuration says."""
     started = time.monotonic()
     from roberta_hub.train.loop.output_folder import claim_folder
@@ -127,7 +127,7 @@ def _checked(config: Config) -> TaskSettings[Any]:
     return settings
 
 
-def result(report: Report) -> RobertaHubInterface:
+def result(report: RunResult) -> RobertaHubInterface:
     """Load the model that a run has left."""
     return load_model(report.directory / ("last" if report.best is None else "best"))
 

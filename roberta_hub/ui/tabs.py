@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from roberta_hub.inference.batching import has_lm_head
 from roberta_hub.inference.heads import entails
 from roberta_hub.interface import RobertaHubInterface, verb_model
 from roberta_hub.model.known_head import heads_of
+from roberta_hub.rows.columns import shell_list
 from roberta_hub.settings import HeadType, Inputs
 from roberta_hub.show.display import Display
 from roberta_hub.show.shaded_table import Cell, ShadedTable
@@ -127,7 +126,7 @@ def _zero_shot(roberta: RobertaHubInterface) -> Iterator[Tab]:
 
         def call(text: str, labels: str, options: dict[str, str] = options) -> Call:
             names = _different(labels)
-            flags = ("--labels", _as_list(names), *_flags(options))
+            flags = ("--labels", shell_list(names), *_flags(options))
             command = Command("zero-shot", flags, (text,))
             return Call("zero_shot", (("text", text), ("labels", names)), options, command)
 
@@ -322,13 +321,6 @@ def _lines(texts: str, most: int, done: str) -> list[str]:
             "and so does `roberta-hub similar -i FILE`"
         )
     return lines
-
-
-def _as_list(names: Sequence[str]) -> str:
-    """Write names as the command's lists are: a line of a CSV."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
 
 
 def _poor(roberta: RobertaHubInterface) -> str:

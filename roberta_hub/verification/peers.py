@@ -377,8 +377,8 @@ def _head_of_config(kind: AnswerKind, config: Mapping[str, Any]) -> Head:
         "multi_label_classification": "multi_label",
         "regression": "regression",
     }
-    learnt = None if labels is None else kinds.get(config.get(KIND), "single_label")
-    return Head(type="classification", labels=labels, kind=learnt)
+    own = None if labels is None else kinds.get(config.get(KIND), "single_label")
+    return Head(type="classification", labels=labels, kind=own)
 
 
 def _ids_of(tokenizer: Any, longest: int) -> Callable[[Sequence[Text]], list[Tensor]]:

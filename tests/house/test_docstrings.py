@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''"""A module."""
@@ -74,3 +75,23 @@ def test_what_is_wrong_is_seen(tmp_path: Path, old: str, new: str, codes: set[st
     found = {part for part in ran.stdout.replace(":", " ").split() if part.startswith("DOC")}
     assert codes <= found
     assert not found or str(path) in ran.stdout
+
+
+def test_public_functions_tell_their_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = load_script(ROOT / "tools/docstrings.py")
+    path = tmp_path / "roberta_hub/module.py"
+    path.parent.mkdir()
+    path.write_text(SOURCE.replace("    Args:\n        x:", "    Note:\n        x:"))
+    public = {(str(path), name) for name in ("scale", "Scale", "Scale.__call__")}
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "public", lambda: public)
+    assert tool.misplaced([path]) == [f"{path}:4: scale lacks Args: x, by, more"]
+    path.write_text(SOURCE)
+    assert tool.misplaced([path]) == []
+    public.clear()
+    assert [line.partition(": ")[2] for line in tool.misplaced([path])] == [
+        "scale is internal: no Args, Returns",
+        "Scale is internal: no Args",
+    ]

@@ -285,8 +285,8 @@ def begun(tags: Sequence[str], kinds: dict[str, str]) -> list[str]:
     found, before = [], ""
     for tag in tags:
         kind = kinds.get(tag[2:], "")
-        goes_on = tag.startswith("I-") and before == kind
-        found.append(f"{'I' if goes_on else 'B'}-{kind}" if kind else "O")
+        continues = tag.startswith("I-") and before == kind
+        found.append(f"{'I' if continues else 'B'}-{kind}" if kind else "O")
         before = kind
     return found
 

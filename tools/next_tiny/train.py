@@ -1000,11 +1000,11 @@ def ship(given: argparse.Namespace) -> None:
     hub = load_model(record.name, pretrained=False).eval()
     state = weights_in(given.work / "out")
     missing = hub.model.load_state_dict({k: v.float() for k, v in state.items()}, strict=False)
-    odd = [
+    absent = [
         name for name in missing.missing_keys if not name.endswith(("version", "lm_head.weight"))
     ]
-    if odd or missing.unexpected_keys:
-        sys.exit(f"weights of another model: {odd} {missing.unexpected_keys}")
+    if absent or missing.unexpected_keys:
+        sys.exit(f"weights of another model: {absent} {missing.unexpected_keys}")
     hub.sentence = SentenceSettings(
         normalize=True, max_length=LONGEST, prompts=PROMPTS, default_prompt=DEFAULT_PROMPT
     )

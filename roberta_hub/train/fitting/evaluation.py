@@ -13,7 +13,7 @@ from roberta_hub.errors import Remedy
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.measures.calibration import calibration_error, log_loss, reliability_bins
 from roberta_hub.measures.classes import CLASS_MEASURES, class_measures
-from roberta_hub.measures.counts import count_labels, count_text, f1, f1s
+from roberta_hub.measures.counts import all_right, count_labels, count_text, f1, f1s
 from roberta_hub.measures.intervals import (
     Interval,
     bootstrap_interval,
@@ -210,8 +210,6 @@ def _multi_label(
     table = torch.cat([counts.rows, simple.rows], 1)
     bins, guess = reliability_bins(sure, there, heavy), f"always {_listed(constant)}"
     optimism = min(optimism, f1(*counts.totals()))
-    right_rows = counts.rows[:, 1:].sum(1).eq(0).double()
-    exact = float(right_rows @ torch.tensor(weights, dtype=torch.double)) / sum(weights)
     between = bootstrap_interval(counts.rows, f1s)
     difference = bootstrap_interval(table, lambda means: f1s(means[:, :3]) - f1s(means[:, 3:]))
     recalls = {}
@@ -226,7 +224,7 @@ def _multi_label(
         count=len(rows),
         numbers={
             "micro-F1": f1(*counts.totals()) - optimism,
-            "all labels right": exact,
+            "all labels right": all_right(counts.rows[:, 1:], weights),
             "ECE": calibration_error(bins),
         },
         interval=(max(between[0] - optimism, 0.0), max(between[1] - optimism, 0.0)),

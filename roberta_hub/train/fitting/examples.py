@@ -1,4 +1,4 @@
-"""Reads the examples of a table, says what is odd about them, and holds some of them out."""
+"""Reads the examples of a table, notes what is unusual about them, and holds some of them out."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class Examples:
     """What `valid` makes the same choice: a share or a path; "": nothing was said; None: a table in
     memory."""
     of_the_table: bool = True
-    """Whether the held-out rows are of the same table, so that they are learnt at last."""
+    """Whether the held-out rows are of the same table, so that the final model has them too."""
     in_memory: bool = False
     """Whether the table has no path, so that no command names it."""
     notes: list[str] = field(default_factory=list)
-    """What is odd about the rows, and what was done with them; a sentence each."""
+    """What is unusual about the rows, and what was done with them; a sentence each."""
     labels_from: tuple[str, ...] = ()
     """Column of the labels, or the columns that are a label each."""
     separator: str | None = None
@@ -104,12 +104,12 @@ class Examples:
 
     @property
     def to_learn(self) -> int:
-        """Rows that may be learnt at last: all but those of a table to measure on."""
+        """Rows that the final model may be trained on: all but those of a table to measure on."""
         return len(self.train) + (len(self.valid) if self.of_the_table else 0)
 
     @property
     def learnt(self) -> list[LabelledText]:
-        """The rows that are learnt at last; a small table's own held-out rows are among them."""
+        """The rows of the final training; a small table's own held-out rows are among them."""
         small = self.to_learn <= SMALL_TABLE_ROWS
         return [*self.train, *(self.valid if small and self.of_the_table else [])]
 
@@ -118,7 +118,7 @@ class Examples:
         return Counter(name for e in (*self.train, *self.valid) for name in e.labels)
 
     def summary(self) -> str:
-        """Write what is to be learnt: task, rows, classes with their counts, what is odd.
+        """Write what is to be learned: task, rows, classes with their counts, what is unusual.
 
         It fits a terminal of 80 columns, but for names that do not.
         """
@@ -453,13 +453,13 @@ def _check(
 
 def _check_numbers(name: str, rows: Sequence[LabelledRow], label: str) -> None:
     """Refuse numbers among which a sign such as "-" stands for a missing one."""
-    odd = [(row, value) for row, _, value in rows if number_in(value) is None]
-    if not odd or len({str(value) for _, value in odd}) > MISSING_SIGNS or 2 * len(odd) > len(rows):
+    signs = [(row, value) for row, _, value in rows if number_in(value) is None]
+    if not signs or 2 * len(signs) > len(rows) or len({str(v) for _, v in signs}) > MISSING_SIGNS:
         return
-    signs = ", ".join(sorted({short_repr(value) for _, value in odd}))
+    listed = ", ".join(sorted({short_repr(value) for _, value in signs}))
     raise InputError(
-        f"{label} holds numbers, and {signs} in {row_count(len(odd))}, first "
-        f"{short_place(odd[0][0].where)}; if that means a missing number, empty the cells",
+        f"{label} holds numbers, and {listed} in {row_count(len(signs))}, first "
+        f"{short_place(signs[0][0].where)}; if that means a missing number, empty the cells",
         place=name,
     )
 

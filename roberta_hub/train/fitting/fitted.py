@@ -34,7 +34,7 @@ the answer is refused."""
 
 @dataclass(frozen=True)
 class Judged:
-    """A row that was judged, and what the model answered before it had learnt it."""
+    """A row that was judged, and what the model answered before it was trained on it."""
 
     text: Text
     where: str
@@ -74,7 +74,7 @@ class Fitted(Reported):
     seconds: float
     """Seconds of selection, training and evaluation."""
     notes: tuple[str, ...] = ()
-    """What is odd about the table, and what was done with it; a sentence each."""
+    """What is unusual about the table, and what was done with it; a sentence each."""
     temperature: float | None = None
     """By which the head's logits were divided, so that probabilities mean what they say; None: they
     stayed as they were."""
@@ -135,7 +135,11 @@ class Fitted(Reported):
         return next_texts(roberta, texts, n, **options)
 
     def of(self, roberta: RobertaHubInterface) -> Fitted:
-        """Know the model that was fitted, which `next` asks."""
+        """Remember the model that was fitted, which `next` asks.
+
+        Args:
+            roberta: that model.
+        """
         object.__setattr__(self, "_model", roberta)  # no field: it is not part of the record
         return self
 

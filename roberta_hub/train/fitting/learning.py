@@ -116,7 +116,7 @@ ZERO_SHOT_ROWS = 100
 
 @dataclass(frozen=True)
 class Learnt:
-    """What is known of a model that has learnt a table."""
+    """What is known of a model that was trained on a table."""
 
     choice: Choice
     how: EvaluationKind
@@ -129,7 +129,7 @@ class Learnt:
     temperature: float | None
     """By which the head's logits were divided; None: by nothing."""
     counts: Counter[str]
-    """How many of the rows that were learnt before the judging have each label."""
+    """How many rows of the training before the judging have each label."""
     notes: list[str]
     """What a caller should know; a sentence each."""
     doubtful: tuple[Doubtful, ...]

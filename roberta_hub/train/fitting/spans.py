@@ -19,8 +19,6 @@ STARTS = ("start", "start_offset", "start_char", "startIndex", "begin")
 ENDS = ("end", "end_offset", "end_char", "endIndex")
 NAMES = ("label", "labels", "entity_group", "entity", "slot", "type", "tag")
 """What a span's start, end and label are called, by one tool or another."""
-Unlearnt = LeftOut
-"""Its name in scripts that were written for 0.3."""
 
 
 @dataclass(frozen=True)

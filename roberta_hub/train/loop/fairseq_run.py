@@ -56,9 +56,11 @@ class FairseqRun:
                 if own is None:
                     if ".lm_head." in name:  # no gradient in fine-tuning, so no moments
                         continue
-                    raise _odd(self.path, f"it has no moments of {name.removeprefix('roberta.')}")
+                    raise _not_resumable(
+                        self.path, f"it has no moments of {name.removeprefix('roberta.')}"
+                    )
                 if own["exp_avg"].shape != shapes[name]:
-                    raise _odd(
+                    raise _not_resumable(
                         self.path,
                         f"moments of {name} have shape {tuple(own['exp_avg'].shape)}, the "
                         f"parameter {tuple(shapes[name])}",
@@ -75,7 +77,9 @@ def read_run(path: Path) -> FairseqRun:
     model = tensors(state.get("model") if isinstance(state, dict) else None, str(path), limit)
     optimizer = state.get("last_optimizer_state")
     if not isinstance(optimizer, dict):
-        raise _odd(path, "it has no optimizer; it was written with --no-save-optimizer-state")
+        raise _not_resumable(
+            path, "it has no optimizer; it was written with --no-save-optimizer-state"
+        )
     history, extra = plain(state.get("optimizer_history"), str(path)), state.get("extra_state")
     last = history[-1] if isinstance(history, list) and history else {}
     place = plain(extra, str(path)) if isinstance(extra, dict) else {}
@@ -94,7 +98,7 @@ def read_run(path: Path) -> FairseqRun:
 
 def _count(path: Path, name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_COUNT:
-        raise _odd(path, f"its {name} is {str(value)[:40]}")
+        raise _not_resumable(path, f"its {name} is {str(value)[:40]}")
     return value
 
 
@@ -104,7 +108,7 @@ def _moments(
     groups, by_number = optimizer.get("param_groups"), optimizer.get("state")
     whole = isinstance(groups, list) and len(groups) == 1 and isinstance(groups[0], dict)
     if not (whole and isinstance(by_number, dict) and by_number):
-        raise _odd(path, "its optimizer is not Adam's state in one group of parameters")
+        raise _not_resumable(path, "its optimizer is not Adam's state in one group of parameters")
     assert isinstance(groups, list) and isinstance(by_number, dict)
     found = {number: _adam(path, own) for number, own in by_number.items()}
     count = len(groups[0].get("params", ()))
@@ -116,10 +120,12 @@ def _moments(
             if sum(map(math.prod, sizes.values())) == total:
                 return _of_one_piece(own, sizes)
         here = sum(map(math.prod, orders[0].values()))
-        raise _odd(path, f"moments of {total} numbers, and a model of {here}")
+        raise _not_resumable(path, f"moments of {total} numbers, and a model of {here}")
     names = next((list(sizes) for sizes in orders if len(sizes) == count), None)
     if names is None:
-        raise _odd(path, f"an optimizer of {count} parameters, and a model of {len(orders[0])}")
+        raise _not_resumable(
+            path, f"an optimizer of {count} parameters, and a model of {len(orders[0])}"
+        )
     return {
         names[number]: own
         for number, own in found.items()
@@ -155,7 +161,9 @@ def _adam(path: Path, own: object) -> dict[str, Any]:
     """Check the state of one parameter."""
     fine = isinstance(own, dict) and all(isinstance(own.get(key), Tensor) for key in MOMENTS)
     if not fine or own["exp_avg"].shape != own["exp_avg_sq"].shape:  # type: ignore[index]
-        raise _odd(path, "its optimizer is not Adam: no exp_avg and exp_avg_sq of one shape")
+        raise _not_resumable(
+            path, "its optimizer is not Adam: no exp_avg and exp_avg_sq of one shape"
+        )
     assert isinstance(own, dict)
     moments = tensors({key: own[key] for key in MOMENTS}, str(path), path.stat().st_size)
     step = own.get("step")
@@ -164,7 +172,7 @@ def _adam(path: Path, own: object) -> dict[str, Any]:
     return {**moments, "step": _count(path, "step", step)}
 
 
-def _odd(path: Path, what: str) -> CheckpointError:
+def _not_resumable(path: Path, what: str) -> CheckpointError:
     return CheckpointError(
         f"{path}: {what}, so a run cannot resume from there; leave restore=true out to begin a new "
         "run with its weights"

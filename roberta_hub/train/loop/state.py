@@ -243,8 +243,8 @@ def check_same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> No
         now = {name: value for name, value in now.items() if not name.startswith(DIGEST)}
         if first_process():
             warnings.warn(
-                f"{path} was written by a version that keeps no digest of its data: the run goes "
-                "on, and whether texts and labels are those that it began with is not known",
+                f"{path} was written by a version that keeps no digest of its data: the run "
+                "resumes, and whether texts and labels are those that it began with is not known",
                 stacklevel=6,
             )
     differ = [

@@ -19,7 +19,7 @@ from roberta_hub.train.loop.output_folder import claim_folder
 from roberta_hub.train.loop.signals import Signals
 from roberta_hub.train.loop.state import identity_of, restore_generators_after
 from roberta_hub.train.loop.updates import Training
-from roberta_hub.train.reports import Report, logger
+from roberta_hub.train.reports import RunResult, logger
 from roberta_hub.train.settings import Config
 from roberta_hub.train.tasks.training_task import TrainingTask
 from roberta_hub.train.to_fairseq import (
@@ -32,7 +32,7 @@ from roberta_hub.train.to_fairseq import (
 )
 
 
-def train_loop(task: TrainingTask, config: Config) -> Report:
+def train_loop(task: TrainingTask, config: Config) -> RunResult:
     """Train a task, resuming a run in `config.output`.
 
     Writes into that folder: `log.csv` and `valid.csv`; `state-<update>`, from which the same call
@@ -45,7 +45,7 @@ def train_loop(task: TrainingTask, config: Config) -> Report:
         return train_claimed(task, config, started)
 
 
-def train_claimed(task: TrainingTask, config: Config, started: float) -> Report:
+def train_claimed(task: TrainingTask, config: Config, started: float) -> RunResult:
     """Train as `train_loop` does: the folder is claimed, and `loop.max_minutes` count already."""
     # First: torch loads parts of itself at first use, and a KeyboardInterrupt there can get lost.
     with Signals() as signals:
@@ -124,7 +124,7 @@ class _Run:
 
     # ---- the loop ----
 
-    def run(self) -> Report:
+    def run(self) -> RunResult:
         training, loop, stopped = self.training, self.config.loop, None
         with ExitStack() as stack:
             stack.enter_context(self.checkpoints)
@@ -280,9 +280,9 @@ class _Run:
             training.devices.scaler().get("scale") if fp16 else None,
         )
 
-    def _report(self, stopped: str) -> Report:
+    def _report(self, stopped: str) -> RunResult:
         progress = self.training.progress
-        return Report(
+        return RunResult(
             directory=self.directory,
             update=progress.update,
             epoch=progress.epoch,

@@ -21,6 +21,7 @@ from roberta_hub.measures.classes import (
     likeliest,
     over_half,
 )
+from roberta_hub.measures.counts import all_right
 from roberta_hub.measures.numbers import correlations
 from roberta_hub.model.roberta import Roberta
 from roberta_hub.rows.values import float32_in
@@ -201,7 +202,7 @@ def _measure_labels(logits: list[Tensor], labels: list[Tensor]) -> dict[str, flo
     return {
         "f1": f1_of(answered, wanted),
         "accuracy": accuracy(answered, wanted),
-        "exact": float(answered.eq(wanted).all(-1).double().mean()),
+        "exact": all_right(answered.ne(wanted)),
     }
 
 
