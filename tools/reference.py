@@ -10,14 +10,12 @@ tests/house/test_reference.py fails where one is not what this writes.
 from __future__ import annotations
 
 import argparse
-import ast
-import dataclasses
 import inspect
 import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from roberta_hub.shell.main import VERBS, verb
 from roberta_hub.shell.options import collect, collect_given, parse_keep, takes_texts
 from roberta_hub.train.config import GROUPS, compose, recipes
 from roberta_hub.train.limits import CHOICES, MINIMA
+from roberta_hub.train.setting_docs import fields_of, shown
 from roberta_hub.train.settings import (
     BatchConfig,
     Config,
@@ -463,46 +462,6 @@ def api_index() -> str:
 
 
 # ---- settings of training ----
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A field of a dataclass."""
-
-    name: str
-    kind: str
-    default: str
-    says: str
-
-
-def fields_of(kind: type) -> Iterator[Setting]:
-    """The fields of a dataclass, each with the docstring below it."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    says = {
-        node.target.id: " ".join(after.value.value.split())
-        for node, after in zip(body.body, body.body[1:], strict=False)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-    }
-    for field in dataclasses.fields(kind):
-        default = field.default
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        if not dataclasses.is_dataclass(default):
-            yield Setting(field.name, str(field.type), shown(default), says.get(field.name, ""))
-
-
-def shown(value: object) -> str:
-    """Write a value as it is typed after `=`."""
-    known = {None: "null", True: "true", False: "false"}
-    if value is None or isinstance(value, bool):
-        return known[value]
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {shown(own)}" for name, own in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(shown, value)) + "]"
-    return "" if value == "???" else re.sub("e-0", "e-", str(value))
 
 
 def takes(kind: str, name: str) -> str:

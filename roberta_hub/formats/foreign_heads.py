@@ -117,7 +117,8 @@ def advise_of_refusals(checkpoint: Checkpoint, whose: str, heads: Sequence[str])
     if refusing:
         advise(
             f"{whose} format has no place for reject_below, so that head "
-            f"{', '.join(map(repr, refusing))} gives every text a label there"
+            f"{', '.join(map(repr, refusing))} gives every text a label there",
+            remedy=Remedy("format='roberta_hub' keeps it", "--to roberta_hub keeps it"),
         )
 
 

@@ -15,7 +15,7 @@ def train(settings: tuple[str, ...]) -> int:
     if not settings or {"-h", "--help"} & set(settings):
         from roberta_hub.train.usage import usage
 
-        click.echo(usage())
+        click.echo(usage(click.get_current_context().make_formatter().width))
         return 0
     from roberta_hub.train.run import command  # with all that it needs
 

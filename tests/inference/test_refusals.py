@@ -13,7 +13,7 @@ import torch
 from shell.running import Run, runner
 from small_models import copied, small_roberta
 
-from roberta_hub import RobertaHubInterface, compare, evaluate, load_model
+from roberta_hub import RobertaHubInterface, compare, evaluate, fit, load_model
 from roberta_hub.errors import Advice, CheckpointError, InputError
 from roberta_hub.evaluation.compare import _measures
 from roberta_hub.inference.certainty import KNOWN_POWER, pack_pieces
@@ -148,6 +148,25 @@ def test_our_format_keeps_it_and_others_say_that_they_cannot(
         (tmp_path / "own/config.json").write_text(json.dumps(about))
         with pytest.raises(CheckpointError, match=words):
             load_model(tmp_path / "own")
+
+
+def test_the_note_of_a_head_that_cannot_refuse_there_says_what_keeps_it(
+    made: RobertaHubInterface, tmp_path: Path
+) -> None:
+    for form in ("huggingface", "fairseq"):
+        with pytest.warns(Advice, match="gives every text a label there; format='roberta_hub'"):
+            made.save(tmp_path / form, format=form)
+
+
+def test_a_fitted_head_of_pooled_vectors_is_refused_by_its_pooling(tmp_path: Path) -> None:
+    """What `fit` makes by itself reads no <s>, so that it never comes to the note."""
+    rows = [{"text": f"A {word} film, part {i}.", "label": word}
+            for i in range(20) for word in ("good", "bad")]  # fmt: skip
+    mine = fit(rows, minutes=1e-6, reject=0.05, progress=False)
+    assert mine.reject_below
+    for form in ("huggingface", "fairseq"):
+        with pytest.raises(CheckpointError, match=r"and .* reads <s> alone"):
+            mine.save(tmp_path / form, format=form)
 
 
 def test_pieces_that_nobody_wrote_are_refused(plain: RobertaHubInterface) -> None:

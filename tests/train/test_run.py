@@ -13,7 +13,7 @@ from roberta_hub.errors import InputError, UnknownNameError
 from roberta_hub.text import Dictionary, Task
 from roberta_hub.text.bpe import GPT2BPE
 from roberta_hub.train import train
-from roberta_hub.train.config import compose
+from roberta_hub.train.config import compose, fields
 from roberta_hub.train.run import command, make_model, usage
 
 GOOD = ["a fine film", "great fun", "I loved it", "warm and clever", "a joy to watch"]
@@ -135,6 +135,27 @@ def test_no_such_task(material):
 def test_help_lists_recipes_and_fields():
     for word in ("mnli", "sts_b", "tiny", "optimizer.[lr | betas", "data.[train"):
         assert word in usage()
+
+
+@pytest.mark.parametrize("width", [50, 78, 98])
+def test_help_says_what_every_field_is(width: int) -> None:
+    """In the words of the docstring below it, with its default, its choices and its least value."""
+    said = usage(width)
+    plain = " ".join(said.split())
+    for name in fields():
+        assert f"\n  {name}=" in said, name
+    for words in (
+        "optimizer.lr=N The peak of the learning rate. [default: 1e-5; x>=0]",
+        "model=TEXT Name or path of what `load_model` loads. [default: roberta.base]",
+        "loop.precision=[no|bf16|fp16]",
+        "data.limit=N Use this many training examples; null: all. [x>=1]",
+        "resume=[true|false] Whether to resume a run in `output`. [default: true]",
+        "pretrained=[true|false] false: the architecture of `model` with random weights",
+        "Adam's: how slowly it forgets gradients, and their squares. [default: [0.9, 0.98]]",
+    ):
+        assert words in plain
+    body = said.partition("the run:")[2].partition("examples:")[0]
+    assert all(len(line) <= width for line in body.splitlines() if line.startswith("    "))
 
 
 def test_another_architecture_keeps_the_models_own_vocabulary_and_source(material):
