@@ -735,7 +735,7 @@ class KnownRows:
     held: Held
     """How its cells were read."""
     notes: list[str]
-    """What is odd about them."""
+    """What is unusual about them."""
 
 
 @dataclass(frozen=True)

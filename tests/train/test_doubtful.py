@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -39,20 +37,6 @@ def test_wrong_labels_are_found_first() -> None:
     place = int(first.where[2:])
     assert (first.given, first.suggested) == (rows[place].labels[0], NAMES[place % 3])
     assert first.probability == pytest.approx(float(values[place].max()), abs=1e-6)
-
-
-def test_a_row_that_is_trusted_less_is_doubted_wherever_another_label_is_answered() -> None:
-    rows, values, wrong = made()
-    unsure = torch.log(values) / 4
-    plain = {one.where for one in likely_wrong(rows, NAMES, unsure.softmax(1))}
-    lighter = [replace(row, weight=0.5 if row.where in wrong else 1.0) for row in rows]
-    found = {one.where for one in likely_wrong(lighter, NAMES, unsure.softmax(1))}
-    other = {
-        row.where
-        for row, k in zip(rows, values.argmax(1), strict=True)
-        if NAMES[k] != row.labels[0]
-    }
-    assert plain < found == plain | (wrong & other)
 
 
 def test_answers_of_the_interface() -> None:
@@ -136,4 +120,4 @@ def test_rows_that_weigh_less_are_judged_by_the_others() -> None:
     wrong = {i for i, row in enumerate(rows) if i >= heavy and " dull " in row["text"]}
     mine = roberta_hub.fit(rows, weight="weight", minutes=0.01, progress=False)
     found = {int(doubtful.where.partition(":")[2]) - 1 for doubtful in mine.fitted.doubtful}
-    assert len(found & wrong) >= 0.6 * len(wrong) and len(found & wrong) >= 0.5 * len(found)
+    assert found <= wrong and len(found) >= len(wrong) / 3

@@ -107,9 +107,8 @@ def likely_wrong(
 
     The model must not be trained on the rows that it answers, as in cross-validation. A label is
     doubted where the model answers another, and is as sure of that as it is on average in the rows
-    that have it (the idea of confident learning, Northcutt et al. 2021). The label of a row that
-    weighs at most half as much as others is doubted wherever the model answers another. A class of
-    one row is not judged: a model that is not trained on that row does not know the class.
+    that have it (the idea of confident learning, Northcutt et al. 2021). A class of one row is not
+    judged: a model that is not trained on that row does not know the class.
 
     Args:
         rows: with their labels.
@@ -181,7 +180,7 @@ def _ranked(
     most, given = own.max(1)
     judged = own.any(1) & (counts[given] > 1) & (counts[answered] > 0)
     less = own.gather(1, answered[:, None])[:, 0] < most  # of equal shares both are right
-    doubted = judged & less & ((best >= usual[answered]) | torch.tensor(is_light(rows)))
+    doubted = judged & less & (best >= usual[answered])
     scores = doubts(values, given)
     order = torch.argsort(-scores, stable=True).tolist()
     return [

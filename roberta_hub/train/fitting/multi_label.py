@@ -1,4 +1,4 @@
-"""Refuses lists of zeros and ones, and notes what is odd about dicts of labels."""
+"""Refuses lists of zeros and ones, and notes what is unusual in dicts of labels."""
 
 from __future__ import annotations
 
