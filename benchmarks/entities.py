@@ -1,4 +1,4 @@
-"""Measures the taggers of `roberta_hub.fit` and spaCy's `ner`, on three sets of labelled spans.
+"""Measures the taggers of `roberta_hub.fit` and spaCy's `ner`, on four sets of labelled spans.
 
     python benchmarks/entities.py                            # every set, from roberta.tiny
     python benchmarks/entities.py --sets nlupp --seeds 1 2   # some of it
@@ -12,7 +12,7 @@ text itself. Rows of a set that is not divided are drawn by the seed.
 
 Each run is a process of its own with one thread. Writes `benchmarks/results/entities.{md,json}`
 after each; what is there is not run again (`--again` does). The sets are those of
-`../shared/data/tasks` (or under $ROBERTA_HUB_SHARED).
+`../shared/data/tasks` and `others` (or under $ROBERTA_HUB_SHARED).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -40,6 +41,7 @@ SETS = {
     "nlupp": "NLU++ banking, slots",
     "wikigold": "wikigold, names",
     "wnut17": "WNUT 2017, names",
+    "btc": "Broad Twitter Corpus, names without @names",
 }
 ROWS = {"nlupp": 600, "wikigold": 500}
 """Rows to learn of the sets that are not divided; the others are the test."""
@@ -60,10 +62,23 @@ def drawn(name: str, seed: int) -> tuple[list[Any], list[Any]]:
     """(rows to learn, rows of the test) of a set."""
     if name == "wnut17":
         return rows_of("ner/wnut17/train.conll"), rows_of("ner/wnut17/test.annotated")
+    if name == "btc":  # the part g is the test, as in the corpus's own division
+        parts = [
+            without_handles(rows_of(f"../others/ner/btc/btc_{part}.conll.xz")) for part in "abeg"
+        ]
+        return [row for part in parts[:-1] for row in part], parts[-1]
     files = {"nlupp": "intents/nlupp_banking.jsonl", "wikigold": "ner/wikigold.conll.txt"}
     rows = rows_of(files[name])
     random.Random(seed).shuffle(rows)
     return rows[: ROWS[name]], rows[ROWS[name] :]
+
+
+def without_handles(rows: Sequence[Any]) -> list[Any]:
+    """Take the label off words such as "@ada": their sign alone tells them."""
+    return [
+        replace(row, spans=tuple(s for s in row.spans if not row.text[s[0] :].startswith("@")))
+        for row in rows
+    ]
 
 
 def score(test: Sequence[Any], answers: Sequence[set[Any]]) -> dict[str, float]:
