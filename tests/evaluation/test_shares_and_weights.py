@@ -14,6 +14,7 @@ from test_measures import NEAR, TEXTS, drawn
 from roberta_hub import RobertaHubInterface, compare, evaluate
 from roberta_hub.errors import InputError, InputTypeError, UnknownNameError
 from roberta_hub.inference.certainty import pack_pieces
+from roberta_hub.measures.classes import CLASS_MEASURES
 from roberta_hub.settings import REJECTED
 from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.examples import Examples, read_examples
@@ -22,8 +23,8 @@ NAMES = ("art", "sport", "war")
 SHARES = [(0.7, 0.3, 0.0), (0.0, 1.0, 0.0), (0.25, 0.25, 0.5), (0.33, 0.33, 0.33)]
 PARTS = [dict(zip(NAMES, SHARES[i % 4], strict=True)) for i in range(len(TEXTS))]
 RATERS = [drawn([*NAMES, ""], seed=seed) for seed in (1, 2, 3)]
-KEYS = {"accuracy": "accuracy", "macro-F1": "f1_macro", "MCC": "mcc", "log loss": "log_loss"}
-KEYS |= {"ECE": "ece"}
+KEYS = {each.title: key for key, each in CLASS_MEASURES.items()}
+KEYS |= {"log loss": "log_loss", "ECE": "ece"}
 SEVERAL = {"micro-F1": "f1_micro", "all labels right": "accuracy", "ECE": "ece"}
 
 
