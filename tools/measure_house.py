@@ -55,6 +55,17 @@ def count(tree: Path) -> dict[str, int]:
     }
 
 
+def code_by_room(tree: Path) -> Counter[str]:
+    """Lines of code of each room; those of train/ by its own rooms."""
+    found = Counter[str]()
+    for path in (tree / "roberta_hub").rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        *rooms, _ = path.relative_to(tree / "roberta_hub").parts
+        room = "/".join(rooms[: 2 if rooms[:1] == ["train"] else 1]) or "roberta_hub"
+        found[room] += code_lines(source, ast.parse(source))
+    return found
+
+
 def lines_of(folder: Path) -> int:
     """Lines of all modules below a folder."""
     return sum(len(p.read_text(encoding="utf-8").splitlines()) for p in folder.rglob("*.py"))
@@ -256,7 +267,12 @@ def walks(tree: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def page(revision: str, counts: list[dict[str, int]], ways: list[dict[str, Any]]) -> str:
+def page(
+    revision: str,
+    counts: list[dict[str, int]],
+    rooms: list[Counter[str]],
+    ways: list[dict[str, Any]],
+) -> str:
     """The measures as a page: tables, then the walks of this commit."""
     lines = [f"# The house, {revision} and now", ""]
     lines += [f"Again: `python tools/measure_house.py {revision}`.", ""]
@@ -275,6 +291,11 @@ def page(revision: str, counts: list[dict[str, int]], ways: list[dict[str, Any]]
                 lines.append(f"| {what} in its folder | {numbers[0]} | {numbers[1]} |")
     lines += ["", "Counted by reading:", "", "| | cc8f2ab4 | now |", "|---|--:|---|"]
     lines += [f"| {' | '.join(row)} |" for row in BY_HAND]
+    lines += ["", "Rooms whose code has grown or shrunk by a hundred lines:", ""]
+    lines += ["| | then | now |", "|---|--:|--:|"]
+    for room in sorted({*rooms[0], *rooms[1]}):
+        if abs(rooms[1][room] - rooms[0][room]) >= 100:
+            lines.append(f"| {room} | {rooms[0][room]:,} | {rooms[1][room]:,} |")
     for name, way in ways[1].items():
         lines += ["", f"## {name}", ""]
         modules_now: dict[str, list[str]] = {}
@@ -303,7 +324,8 @@ def main() -> None:
         for name, tree in (("then", earlier), ("now", ROOT)):
             (Path(folder) / name).mkdir()
             ways.append(walks(tree, Path(folder) / name))
-        text = page(options.revision, [count(earlier), count(ROOT)], ways)
+        trees = (earlier, ROOT)
+        text = page(options.revision, [*map(count, trees)], [*map(code_by_room, trees)], ways)
     print(text)
     (ROOT / "benchmarks/results/house.md").write_text(text + "\n", encoding="utf-8")
 
