@@ -131,7 +131,12 @@ NOTES = [
     'hashtag: the tokenizer has other pieces for "#angry" than for " angry". They cost two to '
     "three on irony, and nothing elsewhere. So `fit` changes no text by itself; where hashtags say "
     "what the label is, write them as words before learning and before asking.",
-    "- The other ways move no set by a point.",
+    "- Emoji by their names are worth one to two points on emotion and cost one on offensive. "
+    "Without @names emotion and hate gain up to 1.5 and irony loses up to 1.9. Shortened letters "
+    "move no set by a point.",
+    "- `fit` gains as much by hashtags as words: macro-F1 66.0 where it has 58.8 as written "
+    "(emotion, 64 rows a class, the first draw).",
+    "- Each way costs irony more the more rows are learnt: hashtags and emoji are a part of it.",
 ]
 """What the numbers say; written after they were seen."""
 
