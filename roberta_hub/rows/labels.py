@@ -225,7 +225,7 @@ def flags_remedy(cells: Sequence[Mapping[str, Any]]) -> Remedy | None:
         for column, value in cell.items()
         if not is_blank(value) and flag_in(to_python(value)) is None
     ]
-    if others and odd_shares(cells):
+    if others and wrong_sums(cells):
         return _AS_SHARES
     whole = all(number is not None and number % 1 == 0 for _, number in others)
     return _AS_VOTES if whole and len({column for column, _ in others}) > 1 else None
@@ -305,24 +305,24 @@ def _sum_in(cell: Mapping[str, Any]) -> float:
     return math.nan if None in numbers else math.fsum(n for n in numbers if n is not None)
 
 
-def odd_shares(cells: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+def wrong_sums(cells: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
     """Number the cells that do not add up to 1 where most are shares of one class; with their sums.
 
     Example:
-        >>> odd_shares([{"a": 0.7, "b": 0.3}, {"a": 0.7, "b": 0.8}, {"a": 1, "b": 0}])
+        >>> wrong_sums([{"a": 0.7, "b": 0.3}, {"a": 0.7, "b": 0.8}, {"a": 1, "b": 0}])
         [(1, 1.5)]
-        >>> odd_shares([{"a": 0.7, "b": 0.8}, {"a": 1, "b": 0}])
+        >>> wrong_sums([{"a": 0.7, "b": 0.8}, {"a": 1, "b": 0}])
         []
     """
-    odd, others = [], []
+    wrong, others = [], []
     for i, cell in enumerate(cells):
         if hold_shares([cell], fractions=False):
             others.append(cell)
         else:
-            odd.append((i, _sum_in(cell)))
-    if len(others) <= len(odd) or not hold_shares(others):
+            wrong.append((i, _sum_in(cell)))
+    if len(others) <= len(wrong) or not hold_shares(others):
         return []
-    return [(i, total) for i, total in odd if not math.isnan(total)]
+    return [(i, total) for i, total in wrong if not math.isnan(total)]
 
 
 def hold_votes(cells: Iterable[Mapping[str, Any]], *, numbers: bool = False) -> bool:
@@ -674,8 +674,7 @@ def holds_texts_of_lists(cells: Sequence[tuple[Row, Any]], label: str, notes: li
     if 2 * lists >= len(texts):
         raise row.error(
             f"{label} is {short_repr(value)}, and most other cells are texts of lists; write it as "
-            "a "
-            'list too, such as ["a", "b"]',
+            'a list too, such as ["a", "b"]',
             Remedy(
                 "task='classification' takes each cell as one label",
                 "--task classification takes each cell as one label",
@@ -763,6 +762,7 @@ class KnownLabels:
             >>> left.counted()
             ('left out: 1 row without a label',)
         """
+        # All cells say how each is read; the second pass counts what is left out in row order.
         every = [value for _, _, value in labelled_rows(table, texts, labels, LeftOut())]
         reading = self._reading(every, tuple(labels))
         kept: list[tuple[Row, str | tuple[str, ...], tuple[str, ...], Shares]] = []

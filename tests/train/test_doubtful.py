@@ -121,3 +121,16 @@ def test_rows_that_weigh_less_are_judged_by_the_others() -> None:
     mine = roberta_hub.fit(rows, weight="weight", minutes=0.01, progress=False)
     found = {int(doubtful.where.partition(":")[2]) - 1 for doubtful in mine.fitted.doubtful}
     assert found <= wrong and len(found) >= len(wrong) / 3
+
+
+def test_few_heavier_rows_judge_nobody() -> None:
+    """Two heavy rows would call every mistake of theirs a wrong label of the others."""
+    words = {"fine": "good", "great": "good", "dull": "bad", "empty": "bad"}
+    rows = [
+        {"text": f"A {word} film {n}.", "label": label, "weight": 1 if n or word != "fine" else 9}
+        for n in range(10)
+        for word, label in words.items()
+    ]
+    rows[2]["weight"] = 9
+    mine = roberta_hub.fit(rows, weight="weight", minutes=0.01, progress=False)
+    assert mine.fitted.doubtful == ()

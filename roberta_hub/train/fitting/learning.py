@@ -110,6 +110,8 @@ MIN_EPOCHS = 2
 MORE_MINUTES = "minutes=... in Python and --minutes in a shell allow it"
 NO_MISTAKE = "not tried, as the regression makes no mistake"
 METHOD_ONCE = "training the whole model once"
+JUDGING_ROWS = 4
+"""So many heavier rows a class, on the mean, judge the light ones; fewer were not measured."""
 ZERO_SHOT_ROWS = 100
 """Rows at most that are answered by the labels' names: only a few thousand tokens."""
 
@@ -309,13 +311,16 @@ class _Table:
         return self._learnt([*found, *trained], best, left_out)
 
     def _by_heavier_rows(self, regression: Method) -> dict[int, Prediction]:
-        """Answer the light rows by a regression on the others, if these have all classes."""
+        """Answer the light rows by a regression on the others, if these are enough to judge.
+
+        They have all classes, and as many rows of a class as were measured, on the mean.
+        """
         light = is_light(self.examples.train)
         heavier = [i for i in self.train if not light[i]]
-        targets = self.learner.encoded.targets
         if len(heavier) == len(self.train) or self.kind != "single_label":
             return {}
-        if not bool(targets[heavier].sum(0).all()):
+        there = self.learner.encoded.targets[heavier].sum(0)
+        if not bool(there.all()) or len(heavier) < JUDGING_ROWS * len(there):
             return {}
         rows = [i for i in self.train if light[i]]
         regression.learn(heavier)

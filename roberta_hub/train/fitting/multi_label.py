@@ -8,7 +8,7 @@ from typing import Any
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import Remedy
 from roberta_hub.rows.formats import row_count
-from roberta_hub.rows.labels import graded_words, labels_in, odd_shares
+from roberta_hub.rows.labels import graded_words, labels_in, wrong_sums
 from roberta_hub.rows.left_out import short_place
 from roberta_hub.rows.tables import Row
 
@@ -43,12 +43,12 @@ def about_dicts(cells: Sequence[Cell], label: str) -> list[str]:
     """Note numbers between yes and no, and labels that no row has."""
     dicts = [(row, value) for row, value in cells if isinstance(value, Mapping)]
     notes = graded_words(dicts, label)
-    if notes and (odd := odd_shares([value for _, value in dicts])):
-        place, total = odd[0]
+    if notes and (wrong := wrong_sums([value for _, value in dicts])):
+        place, total = wrong[0]
+        where = short_place(dicts[place][0].where)
         notes.append(
             f"most dicts of {label} add up to 1, as shares of one class do; "
-            f"{row_count(len(odd))} not, first {short_place(dicts[place][0].where)}, whose sum is "
-            f"{total:.4g}"
+            f"{row_count(len(wrong))} not, first {where}, whose sum is {total:.4g}"
         )
     known = dict.fromkeys(str(name) for _, value in dicts for name in value)
     had = {name for row, value in dicts for name in labels_in(value, row, label)}
