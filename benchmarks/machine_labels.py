@@ -1,6 +1,6 @@
 """Labels of another model beside those of people: what both teach, and which wrong ones are found.
 
-    python benchmarks/machine_labels.py            # some minutes of one core; resumes
+    python benchmarks/machine_labels.py            # a quarter of an hour of one core; resumes
     python benchmarks/machine_labels.py --seeds 1  # whether it works; writes no result
 
 `zero_shot` of roberta.tiny labels `MACHINE` rows by the names of the classes, people (the set)
@@ -36,7 +36,8 @@ import roberta_hub  # noqa: E402
 from roberta_hub.train.fitting.doubtful import doubts  # noqa: E402
 
 TABLES = {**REPORTED, **OTHERS}
-SETS = ("sst2", "banking10", "trec", "subj")
+SETS = ("sst2", "banking10", "trec", "subj", "emotion", "mr", "banking10c", "imdb")
+"""The first six chose which rows are listed; the others judge it."""
 PEOPLE, MACHINE, TEST = 50, 250, 400
 WEIGHT = 0.2
 """Of a row that a machine labelled, where a person's has 1."""
@@ -162,6 +163,10 @@ def measured(name: str, seed: int) -> dict[str, float]:
         found[f"{way}: precision"] = 100 * sum(listed) / max(len(listed), 1)
         found[f"{way}: recall"] = 100 * sum(listed) / max(count, 1)
         found[f"{way}: found"] = 100 * found_of(listed, count)
+    right = [{**row, "label": row["right"]} for row in machine]
+    table = [{key: row[key] for key in ("text", "label", "weight")} for row in (*people, *right)]
+    checked = roberta_hub.fit(table, weight="weight", minutes=MINUTES, seed=seed, progress=False)
+    found["right: listed"] = sum(one.text in wrong for one in checked.fitted.doubtful)
     for ranking, order in rankings(people, machine).items():
         found[ranking] = 100 * found_of([wrong[machine[i]["text"]] for i in order], count)
     return found
@@ -192,16 +197,17 @@ def page(results: dict[str, list[dict[str, float]]]) -> str:
         "",
         "What `doubtful` lists of the machine's rows: how many, the per cent of them whose label "
         "is wrong, and the per cent of the wrong labels that are listed. Where a machine's row "
-        f"weighs {WEIGHT:g}, people's rows alone judge it.",
+        f"weighs {WEIGHT:g}, people's rows alone judge it. The last column is what is listed where "
+        "each of these rows has its right label.",
         "",
-        "| set | alone: rows | wrong | found | weighted: rows | wrong | found |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| set | alone: rows | wrong | found | weighted: rows | wrong | found | all right: rows |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     keys = [
         f"{way}: {what}"
         for way in ("machine", "both, weighted")
         for what in ("listed", "precision", "recall")
-    ]
+    ] + ["right: listed"]
     for name, found in results.items():
         cells = [f"{mean(one[key] for one in found):.0f}" for key in keys]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")

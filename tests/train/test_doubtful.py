@@ -123,6 +123,18 @@ def test_rows_that_weigh_less_are_judged_by_the_others() -> None:
     assert found <= wrong and len(found) >= len(wrong) / 3
 
 
+def test_what_heavier_rows_contradict_is_listed() -> None:
+    """Few heavier rows are seldom sure: of a light row each other answer counts, of others not."""
+    rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
+    values = [[0.9, 0.1] if i % 2 == 0 else [0.1, 0.9] for i in range(8)]
+    values[2] = values[4] = [0.45, 0.55]
+    assert likely_wrong(rows, ["a", "b"], values) == []
+    light = [i in (3, 4) for i in range(8)]
+    (found,) = likely_wrong(rows, ["a", "b"], values, by_heavier=light)
+    assert (found.where, found.given, found.suggested) == ("t:4", "a", "b")
+    assert found.by_heavier and found.said() == "a, by the heavier rows b (0.55)"
+
+
 def test_few_heavier_rows_judge_nobody() -> None:
     """Two heavy rows would call every mistake of theirs a wrong label of the others."""
     words = {"fine": "good", "great": "good", "dull": "bad", "empty": "bad"}

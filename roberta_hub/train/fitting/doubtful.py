@@ -36,11 +36,14 @@ class Doubtful:
     score: float
     """How doubtful the given label is, above 0.5: the suggested one's part of both
     probabilities."""
+    by_heavier: bool = False
+    """Whether the row weighs little, and a model of the heavier rows alone suggests the label."""
 
     def said(self) -> str:
         """Write the label of the table, and the one that is more likely."""
         given, suggested = cut(self.given, 20), cut(self.suggested, 20)
-        return f"{given}, more likely {suggested} ({self.probability:.2f})"
+        by = "by the heavier rows " if self.by_heavier else "more likely "
+        return f"{given}, {by}{suggested} ({self.probability:.2f})"
 
 
 LIGHT = 0.5
@@ -77,7 +80,10 @@ def is_light(rows: Sequence[LabelledText]) -> list[bool]:
 
 
 def doubtful_answers(
-    task: str, rows: Sequence[LabelledText], answers: Sequence[Prediction]
+    task: str,
+    rows: Sequence[LabelledText],
+    answers: Sequence[Prediction],
+    by_heavier: Sequence[bool] = (),
 ) -> tuple[Doubtful, ...]:
     """Find the rows whose label is likely wrong; see `likely_wrong`.
 
@@ -93,7 +99,8 @@ def doubtful_answers(
         return ()
     names = sorted(answers[0].scores)
     values = [[answer.scores[name] for name in names] for answer in answers]
-    return tuple(likely_wrong(rows, names, values, several=task == "multi_label"))
+    several = task == "multi_label"
+    return tuple(likely_wrong(rows, names, values, several=several, by_heavier=by_heavier))
 
 
 def likely_wrong(
@@ -102,6 +109,7 @@ def likely_wrong(
     probabilities: Tensor | Sequence[Sequence[float]],
     *,
     several: bool = False,
+    by_heavier: Sequence[bool] = (),
 ) -> list[Doubtful]:
     """Find the rows whose label is likely wrong, the most doubtful first.
 
@@ -110,11 +118,15 @@ def likely_wrong(
     that have it (the idea of confident learning, Northcutt et al. 2021). A class of one row is not
     judged: a model that is not trained on that row does not know the class.
 
+    A row that is trusted less is doubted where the heavier rows answer another label, however sure
+    of it they are: they are few, and seldom sure (benchmarks/results/machine_labels.md).
+
     Args:
         rows: with their labels.
         names: of the classes or labels.
         probabilities: of each name for each row. Shape: (N, K)
         several: whether a text may have several labels; then each is judged by itself.
+        by_heavier: whether a model of the heavier rows alone answered each row; (): none.
 
     Example:
         >>> rows = [LabelledText(f"text {i}", ("ab"[i % 2],), f"t:{i}") for i in range(8)]
@@ -132,12 +144,12 @@ def likely_wrong(
     shares = [[row.amounts.get(name, 0) / row.weight for name in names] for row in rows]
     own = torch.tensor(shares, dtype=torch.float64).reshape(values.shape)
     if not several:
-        return _ranked(rows, names, values, own)
+        return _ranked(rows, names, values, own, by_heavier)
     found: list[Doubtful] = []
     for k, name in enumerate(names):
         both = torch.stack([values[:, k], 1 - values[:, k]], 1)
         has = torch.stack([own[:, k], 1 - own[:, k]], 1)
-        found += _ranked(rows, [name, f"not {name}"], both, has)
+        found += _ranked(rows, [name, f"not {name}"], both, has, by_heavier)
     return sorted(found, key=lambda doubtful: -doubtful.score)
 
 
@@ -162,7 +174,11 @@ def doubts(probabilities: Tensor, given: Tensor) -> Tensor:
 
 
 def _ranked(
-    rows: Sequence[LabelledText], names: Sequence[str], values: Tensor, own: Tensor
+    rows: Sequence[LabelledText],
+    names: Sequence[str],
+    values: Tensor,
+    own: Tensor,
+    by_heavier: Sequence[bool],
 ) -> list[Doubtful]:
     """Judge rows of one class each.
 
@@ -171,6 +187,7 @@ def _ranked(
         names: of the classes.
         values: probabilities. Shape: (N, K)
         own: share of each class that is given; a row with none is not judged. Shape: (N, K)
+        by_heavier: see `likely_wrong`.
     """
     if len(names) < 2 or not len(rows):
         return []
@@ -180,7 +197,8 @@ def _ranked(
     most, given = own.max(1)
     judged = own.any(1) & (counts[given] > 1) & (counts[answered] > 0)
     less = own.gather(1, answered[:, None])[:, 0] < most  # of equal shares both are right
-    doubted = judged & less & (best >= usual[answered])
+    light = torch.tensor([*by_heavier] or [False] * len(rows))
+    doubted = judged & less & (light | (best >= usual[answered]))
     scores = doubts(values, given)
     order = torch.argsort(-scores, stable=True).tolist()
     return [
@@ -191,6 +209,7 @@ def _ranked(
             suggested=names[int(answered[i])],
             probability=float(best[i]),
             score=float(scores[i]),
+            by_heavier=bool(light[i]),
         )
         for i in order
         if doubted[i]

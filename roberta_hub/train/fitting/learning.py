@@ -512,7 +512,9 @@ class _Table:
                 unseen.setdefault(row, answer)
         unseen |= {row: own for row, own in self.trusted.items() if row in unseen}
         rows = [*(self.examples.train[i] for i in unseen), *self.examples.valid]
-        return doubtful_answers(self.task, rows, [*unseen.values(), *held_out])
+        every = [*unseen.values(), *held_out]
+        by_heavier = [*(i in self.trusted for i in unseen), *(False for _ in held_out)]
+        return doubtful_answers(self.task, rows, every, by_heavier)
 
     def _choice(
         self, found: list[MethodAnswers], best: MethodAnswers, left_out: list[Tried]
