@@ -202,6 +202,11 @@ _AS_SHARES = Remedy(
     "task='classification' reads shares of classes, and names a row whose sum is not 1",
     "--task classification reads shares of classes, and names a row whose sum is not 1",
 )
+_OTHER_WORDS = Remedy("if each column is a rater, write other words than yes and no, or 0 and 1")
+_AS_CLASSES = Remedy(
+    "if each column is a rater, task='classification' reads the cells as votes for classes",
+    "if each column is a rater, --task classification reads the cells as votes for classes",
+)
 _AS_VOTES = Remedy(
     "if each column is a rater, task='classification' reads the numbers as votes for classes",
     "if each column is a rater, --task classification reads the numbers as votes for classes",
@@ -211,8 +216,8 @@ _AS_VOTES = Remedy(
 def flags_remedy(cells: Sequence[Mapping[str, Any]]) -> Remedy | None:
     """Say what rows of several columns may be if not truth values; None: nothing that is known.
 
-    Shares look so where most rows add up to 1, and raters' votes where all numbers are whole and
-    two columns have others than 0 and 1: in one column that is a slip.
+    Shares look so where most rows add up to 1, and raters' votes where two columns have other words
+    or other whole numbers than truth values: in one column that is a slip.
 
     Example:
         >>> print(flags_remedy([{"Ada": 1, "Bob": 2}, {"Ada": 2, "Bob": 1}]).in_shell)
@@ -227,8 +232,12 @@ def flags_remedy(cells: Sequence[Mapping[str, Any]]) -> Remedy | None:
     ]
     if others and wrong_sums(cells):
         return _AS_SHARES
+    if len({column for column, _ in others}) < 2:
+        return None
+    if all(number is None for _, number in others):
+        return _AS_CLASSES
     whole = all(number is not None and number % 1 == 0 for _, number in others)
-    return _AS_VOTES if whole and len({column for column, _ in others}) > 1 else None
+    return _AS_VOTES if whole else None
 
 
 # ---- how likely each class is ----
@@ -284,6 +293,19 @@ def hold_shares(cells: Iterable[Mapping[str, Any]], *, fractions: bool = True) -
             return False
         graded = graded or any(number not in (0, 1) for number in found)
     return graded
+
+
+def are_nameless_shares(values: Iterable[Any]) -> bool:
+    """Tell lists of fractions that add up to 1 each: shares whose classes nobody names.
+
+    Example:
+        >>> are_nameless_shares([[0.7, 0.3], [1, 0]]), are_nameless_shares([["a"], ["a", "b"]])
+        (True, False)
+    """
+    rows = list(values)
+    if not rows or not all(isinstance(row, (list, tuple)) and len(row) > 1 for row in rows):
+        return False
+    return hold_shares([{str(i): share for i, share in enumerate(row)} for row in rows])
 
 
 def hold_percents(cells: Iterable[Mapping[str, Any]]) -> bool:
@@ -398,8 +420,13 @@ def top_class(shares: Shares) -> str:
 # ---- the weight of a row ----
 
 
+MAX_WEIGHT = 1e12
+"""The heaviest row: beside a heavier one no other would count in float32."""
+TOO_HEAVY = f"a weight is at most {MAX_WEIGHT:g}; divide all of them by one number"
+
+
 def weight_in(row: Row, column: str) -> float:
-    """Read how much a row counts: a finite number, 0 or more.
+    """Read how much a row counts: a number from 0 to `MAX_WEIGHT`.
 
     Example:
         >>> weight_in(Row({"trust": "0.2"}, 2, "x.csv:2"), "trust")
@@ -410,6 +437,8 @@ def weight_in(row: Row, column: str) -> float:
     if number is None or number < 0:
         said = "empty" if is_blank(value) else short_repr(value)
         raise row.error(f"{column} is {said}; a weight is a number, 0 or more")
+    if number > MAX_WEIGHT:
+        raise row.error(f"{column} is {short_repr(value)}; {TOO_HEAVY}")
     return number
 
 
@@ -570,6 +599,11 @@ def find_reading(
         dicts and task == "classification"
     ):
         return Reading("classification", None, texts, empty=False, nan=False, several="shares")
+    if are_nameless_shares(some):
+        raise cells[0][0].error(
+            f"{label} is {short_repr(cells[0][1], 60)}: shares without names; write a dict that "
+            "names the class of each"
+        )
     if any(isinstance(value, (list, Mapping)) for value in values):
         return Reading(task or "multi_label", None, texts, empty=False, nan=False)
     numbers = [value for value in values if not is_nan_word(value)]
@@ -592,7 +626,8 @@ def _reading_of_columns(
     if task not in (None, "multi_label"):
         raise InputError(
             f"task is {task!r}, and several columns are labels of 0 and 1; the task "
-            "multi_label learns those"
+            "multi_label learns those",
+            remedy=_OTHER_WORDS if task == "classification" else None,
         )
     remedy = flags_remedy([cell for cell in cells if not is_unlabelled(cell)])
     return Reading(

@@ -17,7 +17,7 @@ from learning import ANIMALS, left
 
 from roberta_hub import RobertaClassifier
 from roberta_hub.errors import InputError, InputTypeError, RobertaHubError, UnknownNameError
-from roberta_hub.train.fitting.target import read_target
+from roberta_hub.train.fitting.target import read_target, read_weights
 
 np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are few to learn from")
@@ -320,6 +320,24 @@ def test_clone_and_pickle(fitted: RobertaClassifier, tmp_path: Path) -> None:
     assert np.array_equal(found, fitted.predict(texts))
 
 
+def test_a_pickled_estimator_says_what_to_label_next(fitted: RobertaClassifier) -> None:
+    for other in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        texts = ["A cat in a tree.", "Nobody was there."]
+        assert other.fitted_.next(texts, 1) == fitted.fitted_.next(texts, 1)
+
+
+def test_tensors_are_labels_and_weights() -> None:
+    torch = pytest.importorskip("torch")
+    assert read_target(torch.tensor([2, 1, 2]), 3).classes.tolist() == [1, 2]
+    assert read_weights(torch.tensor([1.0, 3.0]), 2) == [1.0, 3.0]
+
+
+def test_shares_in_lists_are_no_labels() -> None:
+    with pytest.raises(InputError, match=r"y holds \[0.7, 0.3\], shares of classes; "):
+        read_target([[0.7, 0.3], [0, 1]], 2)
+    assert read_target([[1, 0], [0, 1]], 2).several
+
+
 @pytest.mark.system
 def test_a_pipeline_a_search_and_scores(base: Path) -> None:
     selection = pytest.importorskip("sklearn.model_selection")
@@ -374,6 +392,8 @@ def test_it_leaves_nothing_on_the_disk(
         ([1, -1, 1, 1], r"sample_weight\[1\]: is -1; a weight is a finite number, 0 or more"),
         ([1, 1, float("nan"), 1], r"sample_weight\[2\]: is nan"),
         ([1, 1, 1, "much"], r"sample_weight\[3\]: is 'much'"),
+        ([1, 1, 1e300, 1], r"sample_weight\[2\]: is 1e\+300; a weight is at most 1e\+12"),
+        (float("nan"), "sample_weight is nan; give a number above 0"),
         ([0, 0, 0, 0], "sample_weight is zero for every text"),
         (np.ones((4, 2)), r"sample_weight has shape \(4, 2\); give one number for each text"),
         ([1, 0, 1, 0], "classes to tell apart must be at least two"),

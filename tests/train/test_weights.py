@@ -334,6 +334,10 @@ def test_a_column_of_weights() -> None:
         ("", "table:3: trust is empty"),
         (float("inf"), "table:3: trust is inf"),
         ("much", "table:3: trust is 'much'"),
+        (
+            1e300,
+            "table:3: trust is 1e\\+300; a weight is at most 1e\\+12; divide all of them by one",
+        ),
         ([1], r"table:3: trust is \[1\]"),
     ],
 )
@@ -342,6 +346,28 @@ def test_what_is_no_weight(cell: Any, words: str) -> None:
     rows[2]["trust"] = cell
     with pytest.raises(InputError, match=words):
         read_examples(rows, weight="trust")
+
+
+def test_raters_of_yes_and_no_are_told_how_they_are_learnt() -> None:
+    """Read as votes unasked, a column of 0 and 1 for each label would be classes yes and no."""
+    rows = table(ada=["yes", "no"], bob=["no", "no"])
+    with pytest.raises(InputError, match="the task multi_label learns those; if each column is a"):
+        read_examples(rows, label=["ada", "bob"], task="classification")
+    rows = table(ada=["yes", "maybe"], bob=["maybe", "no"])
+    with pytest.raises(InputError, match="task='classification' reads the cells as votes for cl"):
+        read_examples(rows, label=["ada", "bob"])
+    read = read_examples(rows, label=["ada", "bob"], task="classification")
+    assert read.train[0].amounts == {"maybe": 0.5, "yes": 0.5}
+    rows = table(toxic=["yes", "maybe"], threat=["yes", "no"])
+    with pytest.raises(InputError, match=r"true or false, yes or no$"):  # one column: a slip
+        read_examples(rows, label=["toxic", "threat"])
+
+
+def test_lists_of_shares_want_names() -> None:
+    rows = table(label=[[0.7, 0.3], [0, 1]])
+    with pytest.raises(InputError, match=r"label is \[0.7, 0.3\]: shares without names; write"):
+        read_examples(rows)
+    assert read_examples(table(label=[["a", "b"], ["a"]])).task == "multi_label"
 
 
 def test_columns_of_weights_that_cannot_be() -> None:

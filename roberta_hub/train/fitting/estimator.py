@@ -408,7 +408,7 @@ class RobertaClassifier:
         vars(self).update(state)
         if files is not None:
             self.model_ = _model_of(files)
-            self.model_.fitted = record
+            self.model_.fitted = record and record.of(self.model_)
 
 
 def _texts(X: Any) -> list[Text]:  # noqa: N803

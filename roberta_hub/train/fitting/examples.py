@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import textwrap
 from collections import Counter
@@ -374,7 +375,7 @@ def _examples_of(
     _check_rows(table, rows, columns, label)
     found = [_example(reading, *row, label, weight) for row in rows]
     scale = scale_of([example.weight for example in found])
-    if scale == 1:
+    if math.isclose(scale, 1):
         return found
     notes.append(f"all weights are below 1: they are multiplied by {scale:.3g}, to a mean of 1")
     return [replace(example, weight=example.weight * scale) for example in found]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from roberta_hub.arguments import short_repr
 from roberta_hub.errors import InputError, Place
 from roberta_hub.rows.frames import list_of
-from roberta_hub.rows.labels import label_of, scale_of
+from roberta_hub.rows.labels import (
+    MAX_WEIGHT,
+    TOO_HEAVY,
+    are_nameless_shares,
+    label_of,
+    scale_of,
+)
 from roberta_hub.rows.values import is_blank, is_missing, number_in, to_python
 
 if TYPE_CHECKING:
@@ -51,6 +57,8 @@ def read_target(y: Any, count: int) -> Target:
 
     if y is None:
         raise InputError("RobertaClassifier requires y to be passed, but the target y is None")
+    if hasattr(y, "detach"):  # a tensor
+        y = y.detach().cpu().numpy()
     if hasattr(y, "toarray"):  # scipy's sparse matrices
         y = y.toarray()
     columns, dtype = getattr(y, "columns", None), getattr(y, "dtype", None)
@@ -69,6 +77,8 @@ def read_target(y: Any, count: int) -> Target:
         raise InputError("X and y are empty; there must be texts of two classes at least")
     if not any(isinstance(value, (list, tuple, set, frozenset)) for value in values):
         return _of_classes(values, dtype)
+    if columns is dtype is None and are_nameless_shares(values):
+        raise InputError(f"y holds {short_repr(values[0])}, shares of classes; {SHARES}")
     lists = [_listed(value, i) for i, value in enumerate(values)]
     if _is_matrix(lists):
         names = list(map(str, range(len(lists[0])) if columns is None else columns))
@@ -90,8 +100,11 @@ def read_weights(sample_weight: Any, count: int) -> list[float] | None:
         >>> read_weights([0, 2, 0.5], 3), read_weights([0.25, 0.25], 2), read_weights(3.0, 2)
         ([0.0, 2.0, 0.5], [1.0, 1.0], None)
     """
-    single = number_in(to_python(sample_weight))
-    if single is not None and single <= 0:
+    if hasattr(sample_weight, "detach"):  # a tensor
+        sample_weight = sample_weight.detach().cpu().numpy()
+    alone = to_python(sample_weight)
+    single = number_in(alone)
+    if (single is not None and single <= 0) or (isinstance(alone, float) and single is None):
         raise InputError(f"sample_weight is {short_repr(sample_weight)}; give a number above 0")
     if sample_weight is None or single is not None:
         return None  # one number for all texts, which scikit-learn allows
@@ -104,9 +117,10 @@ def read_weights(sample_weight: Any, count: int) -> list[float] | None:
     found = []
     for i, value in enumerate(values):
         number = number_in(int(value) if isinstance(value, bool) else value)
-        if number is None or number < 0:
-            said = f"is {short_repr(value)}; a weight is a finite number, 0 or more"
-            raise InputError(said, place=Place("sample_weight", i))
+        if number is None or not 0 <= number <= MAX_WEIGHT:
+            heavy = number is not None and number > MAX_WEIGHT
+            fault = TOO_HEAVY if heavy else "a weight is a finite number, 0 or more"
+            raise InputError(f"is {short_repr(value)}; {fault}", place=Place("sample_weight", i))
         found.append(number)
     if not any(found):
         raise InputError("sample_weight is zero for every text; nothing to learn")
