@@ -204,8 +204,8 @@ def page(numbers: dict[str, Any]) -> str:
 def table(numbers: dict[str, Any]) -> list[str]:
     """Write the lines of the table."""
     lines = [
-        "| set | rows | learnt by | seeds | F1 | precision | recall | CPU seconds |",
-        "|---|--:|---|--:|--:|--:|--:|--:|",
+        "| set | rows | learnt by | seeds | F1 | precision | recall | CPU s | version | CPU |",
+        "|---|--:|---|--:|--:|--:|--:|--:|---|---|",
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for found in numbers["runs"].values():
@@ -213,9 +213,13 @@ def table(numbers: dict[str, Any]) -> list[str]:
     for (name, by), own in sorted(groups.items()):
         cells = [_mean([100 * run[key] for run in own]) for key in ("f1", "precision", "recall")]
         seconds = _mean([run["cpu_seconds"] for run in own], digits=0)
+        abouts = [run["about"] for run in own]
+        versions = [f"{k} {v}" for about in abouts for k, v in about["versions"].items()]
+        cpus = [about["instruction_sets"] for about in abouts]
+        where = " | ".join("; ".join(dict.fromkeys(found)) for found in (versions, cpus))
         lines.append(
             f"| {SETS[name]} | {own[0]['rows']:,} | {by} | {len(own)} | {' | '.join(cells)} "
-            f"| {seconds} |"
+            f"| {seconds} | {where} |"
         )
     return lines
 

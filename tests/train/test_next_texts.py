@@ -13,7 +13,7 @@ import torch
 
 import roberta_hub
 from roberta_hub import RobertaHubInterface
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, InputTypeError
 from roberta_hub.train.fitting.next_texts import CANDIDATES, facility_location
 
 FILMS = ("A lovely film", "A dull film", "What a film", "The worst play", "The best play")
@@ -74,6 +74,8 @@ def test_each_text_once_and_none_that_is_known(mine: RobertaHubInterface) -> Non
 def test_what_it_cannot_rank_is_said(mine: RobertaHubInterface) -> None:
     with pytest.raises(InputError, match="n is 0"):
         mine.fitted.next(POOL, n=0)
+    with pytest.raises(InputTypeError, match=r"next has no argument 'k'; did you mean n=\?"):
+        mine.fitted.next(POOL, k=3)  # type: ignore[call-arg]
     with pytest.raises(InputError, match=r"texts\[1\]: too long: 903 tokens"):
         mine.fitted.next([ROWS[0]["text"], "word " * 900])
     assert mine.fitted.next(["word " * 900], truncate=True)[0].index == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roberta_hub.errors import InputError
 from roberta_hub.inference.classify import Prediction
-from roberta_hub.keywords import names_others
+from roberta_hub.keywords import checked, names_others
 from roberta_hub.rows.frames import pandas_frame
 from roberta_hub.show.report import Report, Reported, Section
 from roberta_hub.terminal import clean
@@ -95,6 +95,7 @@ class Fitted(Reported):
         """The surest wrong answers, surest first."""
         return self.scores.mistakes
 
+    @checked
     def next(self, texts: Texts, n: int = 20, **options: Unpack[Options]) -> list[NextText]:
         """Choose texts without labels that are worth labelling next.
 
