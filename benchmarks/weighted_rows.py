@@ -112,7 +112,10 @@ def page(found: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", *NOTES])
 
 
-NOTES: list[str] = []
+NOTES = [
+    "- A weight of 2 teaches what two rows do: models of both ways differ as two seeds of one way.",
+    "- They are not the same bits: repeated rows fall into other batches.",
+]
 """What the numbers say; written after they were seen."""
 
 

@@ -73,7 +73,7 @@ OWN = ("lr", "as_is", "zero_shot", "ours")
 """Engines that ask this package, whose version stands with them."""
 FROZEN = ("lr", "as_is", "zero_shot")
 """Engines that ask a model as it is, so that one that is loaded serves all their cells."""
-SETFIT_ON = ("trec", "subj", "mr", "sst5")
+SETFIT_ON = ("trec", "subj", "mr", "sst5", "emotion", "hate", "irony", "offensive")
 """Sets that SetFit learns, at 8 rows a class."""
 
 
