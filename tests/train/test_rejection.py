@@ -13,6 +13,7 @@ import torch
 import roberta_hub
 from roberta_hub import RobertaClassifier, load_model
 from roberta_hub.errors import InputError
+from roberta_hub.inference.certainty import known_shares
 from roberta_hub.settings import REJECTED
 from roberta_hub.train.fitting import learning
 from roberta_hub.train.fitting.rejection import check_rows, conformal_threshold, rows_needed
@@ -127,6 +128,26 @@ def test_what_has_no_single_class_is_refused_by_name(base: Path) -> None:
     for value in (0, 1, -0.1, 5):
         with pytest.raises(InputError, match=rf"reject is {value}; give a number above 0 "):
             fitted(rows(30), reject=value)
+
+
+def with_noise(count: int) -> list[dict[str, str]]:
+    """Every fourth text is letters that no other text has."""
+    draw, found = random.Random(count), rows(count)
+    for row in found[::4]:
+        row["text"] = " ".join("".join(draw.choices("bdfghklmnprtvz", k=4)) for _ in range(4))
+    return found
+
+
+@pytest.mark.system
+def test_held_out_rows_are_judged_by_pieces_of_the_others(base: Path) -> None:
+    """The head learns them at last, and then it knows their pieces."""
+    table = with_noise(90)
+    mine = fitted(table, reject=0.2, valid=0.3, model=base)
+    noise = {row["text"] for row in table[::4]}
+    assert noise & {row.text for row in mine.fitted.rows if row.answered is None}
+    pieces = mine._heads.of(HEAD).known_pieces
+    known = known_shares(mine.tokenizer.encode_batch([*noise]), pieces)
+    assert known.tolist() == [1.0] * len(noise)
 
 
 # ---- the estimator ----

@@ -484,14 +484,15 @@ class _Table:
     ) -> list[Prediction]:
         """Find when the head refuses, and refuse so the judged answers."""
         unseen, share, ids = self._unseen(best), self.options.reject, self.learner.encoded.ids
-        rejection = None
-        if share is not None:
-            learnt = self.every if self._holds_out else self.train
-            rejection, unseen = fit_rejection(unseen, ids, best.folds, self.train, share, learnt)
-        self._note_rejection(rejection)
-        if held_out is None or rejection is None:
+        if share is None:
+            self._note_rejection(None)
             return unseen if held_out is None else held_out
-        return rejection.marks(held_out, self._judged().ids)
+        found, unseen = fit_rejection(unseen, ids, best.folds, self.train, share)
+        # Held-out rows are new to the weights that are judged, and so are their pieces.
+        judged = unseen if held_out is None else found.marks(held_out, self._judged().ids)
+        learnt = self.every if self._holds_out else self.train
+        self._note_rejection(found.having_learnt(ids[i] for i in learnt))
+        return judged
 
     def _note_rejection(self, found: Rejection | None) -> None:
         below, pieces = (None, None) if found is None else (found.below, found.pieces)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,9 +33,13 @@ class Rejection:
     """The pieces that the head has learnt, packed."""
 
     def marks(self, answers: Sequence[Prediction], ids: Sequence[Tensor]) -> list[Prediction]:
-        """Refuse the answers that are not certain enough."""
+        """Refuse the answers that are not certain enough, by pieces that are known now."""
         sure = _certainties(answers, ids, self.pieces)
         return _marked(answers, sure, [self.below] * len(sure))
+
+    def having_learnt(self, texts: Iterable[Tensor]) -> Rejection:
+        """Return it for a head that has learnt these texts."""
+        return dataclasses.replace(self, pieces=pack_pieces(texts))
 
 
 def rows_needed(share: float) -> int:
@@ -91,12 +95,10 @@ def fit_rejection(
     folds: Sequence[Sequence[int]],
     rows: Sequence[int],
     share: float,
-    learnt: Sequence[int] | None = None,
 ) -> tuple[Rejection, list[Prediction]]:
     """Find when to refuse; return the answers too, each refused by what the other folds say.
 
-    The answers are those to the rows of the folds, in their order; `rows` were learnt in turns, and
-    `learnt` are learnt at last.
+    The answers are those to the rows of the folds, in their order; `rows` were learnt in turns.
     """
     sure: list[float] = []
     for fold, own in zip(folds, _parts(answers, folds), strict=True):
@@ -104,8 +106,8 @@ def fit_rejection(
         pieces = pack_pieces(ids[i] for i in rows if i not in out)
         sure += _certainties(own, [ids[i] for i in fold], pieces)
     check_rows(len(sure), share, minutes=True)
-    last = pack_pieces(ids[i] for i in (rows if learnt is None else learnt))
-    found = Rejection(conformal_threshold(sure, share), last)
+    every = pack_pieces(ids[i] for i in rows)
+    found = Rejection(conformal_threshold(sure, share), every)
     return found, _marked(answers, sure, _crossed(sure, [*map(len, folds)], share, found.below))
 
 
