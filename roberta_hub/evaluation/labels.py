@@ -306,7 +306,7 @@ def _one(
     numbers: dict[str, float | None] = {
         **measures,
         "f1_micro": measures["accuracy"],
-        "ece": calibration_error(bins),
+        "ece": calibration_error(bins) if bins else None,
         "log_loss": log_loss([p for p, _ in inside], [amount for _, amount in inside]),
         "majority": parts.majority(),
     }

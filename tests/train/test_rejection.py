@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,21 @@ import pytest
 import torch
 
 import roberta_hub
-from roberta_hub import RobertaClassifier, load_model
+from roberta_hub import RobertaClassifier, compare, evaluate, load_model
 from roberta_hub.errors import InputError
 from roberta_hub.inference.certainty import known_shares
+from roberta_hub.inference.classify import Prediction
 from roberta_hub.settings import REJECTED
+from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting import learning
-from roberta_hub.train.fitting.rejection import check_rows, conformal_threshold, rows_needed
+from roberta_hub.train.fitting.evaluation import compute_scores
+from roberta_hub.train.fitting.rejection import (
+    check_rows,
+    conformal_threshold,
+    rows_needed,
+    scores_of_answered,
+)
+from roberta_hub.train.fitting.scores import Scores
 from roberta_hub.train.fitting.target import read_target, refused_label
 
 np = pytest.importorskip("numpy")
@@ -205,3 +216,55 @@ def test_what_all_rows_reach_counts_their_shares() -> None:
         f"without refusing {reached:.1f} % of all rows are right"
         in careful.fitted.scores.conclusions[1]
     )
+
+
+# ---- what is told ----
+
+
+def told(given: list[tuple[LabelledText, bool]]) -> Scores:
+    """Measure answers that are all "good", and refused or not."""
+    answers = [
+        Prediction.of(["good", "bad"], [0.9, 0.1]).refuse(0.0 if refused else 1.0, below=0.5)
+        for _, refused in given
+    ]
+    measure = partial(compute_scores, "classification", learnt={"good": 3, "bad": 3})
+    return scores_of_answered([row for row, _ in given], answers, measure)
+
+
+def test_a_refused_row_counts_what_it_counts_elsewhere() -> None:
+    shared = LabelledText("so", ("good",), "2", shares=(("bad", 0.25), ("good", 0.75)), weight=2)
+    found = told([(LabelledText("fine", ("good",), "1", weight=3), False), (shared, True)])
+    assert found.confusion == {
+        ("good", "good"): 3,
+        ("bad", REJECTED): 0.5,
+        ("good", REJECTED): 1.5,
+    }
+    assert "refused are 1 of 2 rows (40.0 % by weight)" in found.conclusions[1]
+    plain = told([(LabelledText("fine", (own,), "1"), own == "bad") for own in ("good", "bad")])
+    assert plain.confusion == {("good", "good"): 1, ("bad", REJECTED): 1}
+    assert "refused are 1 of 2 rows (50.0 %)" in plain.conclusions[1]
+
+
+def test_where_all_rows_are_refused_there_are_no_numbers() -> None:
+    found = told([(LabelledText("fine", (own,), "1"), True) for own in ("good", "bad")])
+    assert found.count == 0 and {*found.numbers.values()} == {None}
+    assert found.interval == (0.0, 1.0) and not (found.bins or found.mistakes or found.recalls)
+    assert found.confusion == {("good", REJECTED): 1, ("bad", REJECTED): 1}
+    said = found.summary()
+    assert said.startswith("accuracy unknown: no judged row was answered\n")
+    assert "of the others" not in said
+    assert "refused are 2 of 2 rows (100.0 %); without refusing 50.0 % of all rows are" in said
+
+
+@pytest.mark.system
+def test_a_fit_that_answers_no_judged_row_says_so(tmp_path: Path) -> None:
+    valid = [{"text": text, "label": "food"} for text in STRANGE[:2]]
+    mine = fitted(rows(60), valid=valid, reject=0.1, output=tmp_path / "mine")
+    assert "no judged row was answered" in str(mine.fitted) and "no judged" in repr(mine.fitted)
+    card = (tmp_path / "mine/README.md").read_text()
+    assert "no judged row was answered" in card and "ECE (expected" not in card
+    assert json.dumps(mine.fitted.to_dict(), allow_nan=False)
+    found = evaluate(mine, valid)
+    assert (found["accuracy_answered"], found["ece"]) == (None, None)
+    compared = compare(mine, mine, valid).whole
+    assert compared.calibration == (None, None)

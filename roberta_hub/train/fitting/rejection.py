@@ -169,23 +169,45 @@ def scores_of_answered(
     measure: Callable[[Sequence[LabelledText], Sequence[Prediction]], Scores],
 ) -> Scores:
     """Measure the answers that are not refused, and say how many are."""
-    kept = [i for i, answer in enumerate(answers) if not answer.rejected] or range(len(rows))
+    kept = [i for i, answer in enumerate(answers) if not answer.rejected]
+    if not kept:
+        return _told(_without_answers(measure(rows, answers)), rows, answers)
     scores = measure([rows[i] for i in kept], [answers[i] for i in kept])
     refuses = any(answer.rejected is not None for answer in answers)
     return _told(scores, rows, answers) if refuses else scores
 
 
+def _without_answers(scores: Scores) -> Scores:
+    """Take out what answers reached, as all are refused; the baseline's number stays."""
+    return dataclasses.replace(
+        scores,
+        count=0,
+        numbers=dict.fromkeys(scores.numbers),
+        interval=(0.0, 1.0),
+        conclusions=(),
+        recalls={},
+        remedy=None,
+        confusion={},
+        bins=(),
+        mistakes=[],
+        optimism=0.0,
+    )
+
+
 def _told(scores: Scores, rows: Sequence[LabelledText], answers: Sequence[Prediction]) -> Scores:
     """Say how many rows are refused, and what all answers reach; count them as confusions."""
     refused = [row for row, answer in zip(rows, answers, strict=True) if answer.rejected]
+    weight = sum(row.weight for row in rows)
+    share = 100 * sum(row.weight for row in refused) / weight
+    by_weight = " by weight" if any(row.weight != 1 for row in rows) else ""
     right = sum(row.amounts.get(a.best, 0) for row, a in zip(rows, answers, strict=True))
-    all_right = f"{100 * right / sum(row.weight for row in rows):.1f} %"
+    of_others = "the numbers are those of the others, and " if scores.count else ""
     said = (
-        f"refused are {len(refused):,} of {row_count(len(rows))} "
-        f"({100 * len(refused) / len(rows):.1f} %); the numbers are those of the others, and "
-        f"without refusing {all_right} of all rows are right"
+        f"refused are {len(refused):,} of {row_count(len(rows))} ({share:.1f} %{by_weight}); "
+        f"{of_others}without refusing {100 * right / weight:.1f} % of all rows are right"
     )
     confusion = Counter(scores.confusion)
-    confusion.update((row.labels[0], REJECTED) for row in refused)
-    first, *more = scores.conclusions
-    return dataclasses.replace(scores, confusion=dict(confusion), conclusions=(first, said, *more))
+    for row in refused:
+        confusion.update({(label, REJECTED): n for label, n in row.amounts.items()})
+    conclusions = (*scores.conclusions[:1], said, *scores.conclusions[1:])
+    return dataclasses.replace(scores, confusion=dict(confusion), conclusions=conclusions)
