@@ -24,6 +24,8 @@ from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.rejection import (
     check_rows,
     conformal_threshold,
+    fit_rejection,
+    held_out_rejection,
     rows_needed,
     scores_of_answered,
 )
@@ -83,6 +85,49 @@ def test_too_few_rows_are_an_error_that_says_how_many() -> None:
             check_rows(rows_needed(share) - 1, share)
     with pytest.raises(InputError, match=r"needs 99 rows .* there are 1[0-8]; add rows"):
         fitted(rows(18), reject=0.01)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3, 0.5])
+def test_a_weight_of_two_is_the_row_twice(share: float) -> None:
+    draw = random.Random(int(100 * share))
+    for _ in range(200):
+        sure = [round(draw.random(), 2) for _ in range(draw.randint(19, 60))]
+        assert conformal_threshold(sure, share, [1.0] * len(sure)) == (
+            sorted(sure)[int(round((len(sure) + 1) * share, 9)) - 1]
+        )
+        often = [draw.randint(1, 4) for _ in sure]
+        repeated = [own for own, times in zip(sure, often, strict=True) for _ in range(times)]
+        assert conformal_threshold(sure, share, often) == conformal_threshold(repeated, share)
+        halves = [times / 2 for times in often]
+        assert min(sure) <= conformal_threshold(sure, share, halves) <= max(sure)
+
+
+def test_rows_choose_the_threshold_by_their_weights() -> None:
+    """In turns and held out: the rows of the surer half weigh nine times as much."""
+    answers = [Prediction.of(["a", "b"], [0.5 + i / 200, 0.5 - i / 200]) for i in range(100)]
+    ids = [torch.tensor([5])] * 100
+    places = [*range(0, 100, 2)], [*range(1, 100, 2)]
+    even, heavy = [1.0] * 100, [1.0] * 50 + [9.0] * 50
+    found = []
+    for weights in (even, heavy):
+        ordered = [answers[i] for fold in places for i in fold]
+        crossed, marked = fit_rejection(ordered, ids, places, range(100), 0.2, weights)
+        held_out, _ = held_out_rejection(answers, ids, ids, 0.2, weights)
+        assert crossed.below == held_out.below
+        found.append((crossed.below, sum(bool(one.rejected) for one in marked)))
+    (plain, few), (higher, more) = found
+    assert plain < higher and 15 < few < 25 < 50 < more
+
+
+def test_heavy_rows_are_no_more_rows_and_light_ones_are_fewer() -> None:
+    with pytest.raises(InputError, match="there are 10; add rows"):
+        check_rows(10, 0.05, weights=[100.0] * 10)
+    with pytest.raises(InputError, match="there are 20 with a weight of 10.5 in all; add rows"):
+        check_rows(20, 0.05, weights=[0.5] * 19 + [1.0])
+    check_rows(19, 0.05, weights=[1 / 3 * 3.0] * 19)
+    light = [{**row, "w": 1.0 if i % 20 == 0 else 0.1} for i, row in enumerate(rows(60))]
+    with pytest.raises(InputError, match=r"there are \d\d with a weight of \d.\d in all; add rows"):
+        fitted(light, reject=0.05, weight="w")
 
 
 # ---- whole fits ----

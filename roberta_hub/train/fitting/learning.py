@@ -157,7 +157,8 @@ def learn(
                 "reject is for classes of which a text has one; a text may have none of several "
                 "labels anyway, and a number is no class"
             )
-        check_rows(len(rows_outside(examples)), options.reject)
+        outside = [row.weight for row in rows_outside(examples)]
+        check_rows(len(outside), options.reject, weights=outside)
     table = _Table(roberta, examples, config, options, run)
     return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.train_once()
 
@@ -487,7 +488,8 @@ class _Table:
         if share is None:
             self._note_rejection(None)
             return unseen if held_out is None else held_out
-        found, unseen = fit_rejection(unseen, ids, best.folds, self.train, share)
+        weights = [row.weight for row in self.examples.train]
+        found, unseen = fit_rejection(unseen, ids, best.folds, self.train, share, weights)
         # Held-out rows are new to the weights that are judged, and so are their pieces.
         judged = unseen if held_out is None else found.marks(held_out, self._judged().ids)
         learnt = self.every if self._holds_out else self.train
@@ -616,8 +618,8 @@ class _Table:
         rejection = None
         if self.options.reject is not None:
             learnt = [learner.encoded.ids[i] for i in self.train]
-            share = self.options.reject
-            rejection, answers = held_out_rejection(answers, judged.ids, learnt, share)
+            share, own = self.options.reject, [row.weight for row in self.examples.valid]
+            rejection, answers = held_out_rejection(answers, judged.ids, learnt, share, own)
         self._note_rejection(rejection)
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -52,32 +53,49 @@ def rows_needed(share: float) -> int:
     return next(n for n in range(max(math.floor(1 / share) - 2, 1), 10**12) if _rank(n, share))
 
 
-def _rank(count: int, share: float) -> int:
+def _rank(count: float, share: float) -> int:
     """Return how many of `count` + 1 rows may be refused; 0: too few rows to refuse one."""
     return math.floor(round((count + 1) * share, 9))
 
 
-def conformal_threshold(sure: Sequence[float], share: float) -> float:
+def conformal_threshold(
+    sure: Sequence[float], share: float, weights: Sequence[float] | None = None
+) -> float:
     """Find the certainty below which at most a share of new rows are (Papadopoulos et al. 2002).
 
     Among n + 1 rows in any order each is equally likely to be the new one. So it is below the k-th
-    smallest of the others in at most k of n + 1 cases.
+    smallest of the others in at most k of n + 1 cases. A row with a weight of 2 is two rows.
 
     Example:
         >>> conformal_threshold([i / 100 for i in range(39)], 0.05)
         0.01
+        >>> conformal_threshold([0.1, 0.2, 0.3], 0.5, weights=[3, 1, 1])
+        0.1
     """
-    return sorted(sure)[_rank(len(sure), share) - 1]
+    weights = [1] * len(sure) if weights is None else weights
+    order = sorted(range(len(sure)), key=lambda i: sure[i])
+    rank, counted = _rank(math.fsum(weights), share), accumulate(weights[i] for i in order)
+    enough = (sure[i] for i, n in zip(order, counted, strict=True) if round(n, 9) >= rank)
+    return next(enough, sure[order[-1]])
 
 
-def check_rows(count: int, share: float, minutes: bool = False) -> None:
-    """Refuse a share for which there are too few rows."""
-    if _rank(count, share):
+def _rows_known(weights: Sequence[float]) -> float:
+    """Count rows by their weights; heavy ones are no more rows, as all may be unusual."""
+    return min(len(weights), math.fsum(weights))
+
+
+def check_rows(
+    count: int, share: float, minutes: bool = False, weights: Sequence[float] | None = None
+) -> None:
+    """Refuse a share for which there are too few rows, or too light ones."""
+    known = _rows_known([1] * count if weights is None else weights)
+    if _rank(known, share):
         return
-    larger = math.ceil(1000 / (count + 1)) / 1000
+    larger = math.ceil(1000 / (known + 1)) / 1000
+    light = f" with a weight of {known:.3g} in all" if round(known, 6) < count else ""
     raise InputError(
         f"reject={share:g} needs {row_count(rows_needed(share))} outside the training to find its "
-        f"threshold, and there are {count:,}",
+        f"threshold, and there are {count:,}{light}",
         remedy=Remedy(
             "minutes=... allows more, or reject is larger"
             if minutes
@@ -95,32 +113,40 @@ def fit_rejection(
     folds: Sequence[Sequence[int]],
     rows: Sequence[int],
     share: float,
+    weights: Sequence[float],
 ) -> tuple[Rejection, list[Prediction]]:
     """Find when to refuse; return the answers too, each refused by what the other folds say.
 
-    The answers are those to the rows of the folds, in their order; `rows` were learnt in turns.
+    The answers are those to the rows of the folds, in their order; `rows` were learnt in turns. The
+    weights are of all rows of the table.
     """
     sure: list[float] = []
     for fold, own in zip(folds, _parts(answers, folds), strict=True):
         out = set(fold)
         pieces = pack_pieces(ids[i] for i in rows if i not in out)
         sure += _certainties(own, [ids[i] for i in fold], pieces)
-    check_rows(len(sure), share, minutes=True)
     every = pack_pieces(ids[i] for i in rows)
-    found = Rejection(conformal_threshold(sure, share), every)
-    return found, _marked(answers, sure, _crossed(sure, [*map(len, folds)], share, found.below))
+    heavy = [weights[i] for fold in folds for i in fold]
+    check_rows(len(sure), share, minutes=True, weights=heavy)
+    found = Rejection(conformal_threshold(sure, share, heavy), every)
+    below = _crossed(sure, [*map(len, folds)], share, found.below, heavy)
+    return found, _marked(answers, sure, below)
 
 
 def held_out_rejection(
-    answers: Sequence[Prediction], ids: Sequence[Tensor], learnt: Sequence[Tensor], share: float
+    answers: Sequence[Prediction],
+    ids: Sequence[Tensor],
+    learnt: Sequence[Tensor],
+    share: float,
+    weights: Sequence[float],
 ) -> tuple[Rejection, list[Prediction]]:
     """Find when to refuse by rows that are never learnt; see `fit_rejection`."""
     pieces = pack_pieces(learnt)
     sure = _certainties(answers, ids, pieces)
-    check_rows(len(sure), share)
-    found = Rejection(conformal_threshold(sure, share), pieces)
+    check_rows(len(sure), share, weights=weights)
+    found = Rejection(conformal_threshold(sure, share, weights), pieces)
     halves = [len(sure) // 2, len(sure) - len(sure) // 2]
-    return found, _marked(answers, sure, _crossed(sure, halves, share, found.below))
+    return found, _marked(answers, sure, _crossed(sure, halves, share, found.below, weights))
 
 
 def _parts(
@@ -134,14 +160,19 @@ def _parts(
 
 
 def _crossed(
-    sure: Sequence[float], sizes: Sequence[int], share: float, below: float
+    sure: Sequence[float],
+    sizes: Sequence[int],
+    share: float,
+    below: float,
+    weights: Sequence[float],
 ) -> list[float]:
     """Find each row's threshold: that of the other parts, or the common one if they are few."""
     found: list[float] = []
     for size in sizes:
-        others = [*sure[: len(found)], *sure[len(found) + size :]]
-        least = conformal_threshold(others, share) if _rank(len(others), share) else below
-        found += [least] * size
+        start, end = len(found), len(found) + size
+        others, heavy = ([*own[:start], *own[end:]] for own in (sure, weights))
+        enough = _rank(_rows_known(heavy), share)
+        found += [conformal_threshold(others, share, heavy) if enough else below] * size
     return found
 
 
