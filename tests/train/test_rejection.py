@@ -20,6 +20,7 @@ from roberta_hub.inference.classify import Prediction
 from roberta_hub.settings import REJECTED
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting import learning
+from roberta_hub.train.fitting.confusions import confusion_display
 from roberta_hub.train.fitting.evaluation import compute_scores
 from roberta_hub.train.fitting.rejection import (
     check_rows,
@@ -92,8 +93,9 @@ def test_a_weight_of_two_is_the_row_twice(share: float) -> None:
     draw = random.Random(int(100 * share))
     for _ in range(200):
         sure = [round(draw.random(), 2) for _ in range(draw.randint(19, 60))]
-        assert conformal_threshold(sure, share, [1.0] * len(sure)) == (
-            sorted(sure)[int(round((len(sure) + 1) * share, 9)) - 1]
+        assert (
+            conformal_threshold(sure, share, [1.0] * len(sure))
+            == (sorted(sure)[int(round((len(sure) + 1) * share, 9)) - 1])
         )
         often = [draw.randint(1, 4) for _ in sure]
         repeated = [own for own, times in zip(sure, often, strict=True) for _ in range(times)]
@@ -204,6 +206,37 @@ def test_held_out_rows_are_judged_by_pieces_of_the_others(base: Path) -> None:
     pieces = mine._heads.of(HEAD).known_pieces
     known = known_shares(mine.tokenizer.encode_batch([*noise]), pieces)
     assert known.tolist() == [1.0] * len(noise)
+
+
+def test_a_class_with_the_name_of_a_refusal_is_an_error(base: Path) -> None:
+    named = [{**row, "label": REJECTED} if i % 3 else row for i, row in enumerate(rows(60))]
+    with pytest.raises(
+        InputError, match=r"a class '\(rejected\)', .* leave out reject=\.\.\."
+    ) as e:
+        fitted(named, reject=0.1, model=base)
+    assert e.value.in_shell().endswith("give the class another name, or leave out --reject")
+    plain = fitted(named, model=base)
+    assert f"{REJECTED} {REJECTED}" not in str(plain.fitted)
+    found = evaluate(plain, named)
+    assert [group.name for group in found.groups].count(REJECTED) == 1
+    plain.reject_below[HEAD] = 0.5
+    for ask in (lambda: evaluate(plain, named), lambda: compare(plain, plain, named)):
+        with pytest.raises(InputError, match=r"reject_below and a label '\(rejected\)', which is"):
+            ask()
+
+
+@pytest.mark.parametrize("classes", [3, 12])
+def test_confusions_show_such_a_class(classes: int) -> None:
+    others = {(f"c{i}", f"c{i}"): 5 for i in range(classes)}
+    found = "\n".join(
+        line
+        for part in confusion_display("classification", {**others, (REJECTED, "c1"): 2})
+        for line in part.lines()
+    )
+    assert REJECTED in found
+    refused = confusion_display("classification", {**others, ("c0", REJECTED): 2})
+    shown = "\n".join(line for part in refused for line in part.lines())
+    assert REJECTED in shown and f"taken for {REJECTED}" not in shown
 
 
 # ---- the estimator ----

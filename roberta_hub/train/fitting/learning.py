@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.rows.formats import row_count
-from roberta_hub.settings import HeadPooling, Inputs
+from roberta_hub.settings import REJECTED, HeadPooling, Inputs
 from roberta_hub.text.learnt import new_texts
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.calibration import (
@@ -152,15 +152,26 @@ def learn(
             "have thresholds, and numbers have no classes"
         )
     if options.reject is not None:
-        if examples.task != "classification":
-            raise InputError(
-                "reject is for classes of which a text has one; a text may have none of several "
-                "labels anyway, and a number is no class"
-            )
-        outside = [row.weight for row in rows_outside(examples)]
-        check_rows(len(outside), options.reject, weights=outside)
+        _check_reject(examples, options.reject)
     table = _Table(roberta, examples, config, options, run)
     return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.train_once()
+
+
+def _check_reject(examples: Examples, share: float) -> None:
+    """Refuse a table of which a head cannot learn when to refuse."""
+    if examples.task != "classification":
+        raise InputError(
+            "reject is for classes of which a text has one; a text may have none of several "
+            "labels anyway, and a number is no class"
+        )
+    if REJECTED in examples.classes:
+        rename = "give the class another name, or leave out"
+        raise InputError(
+            f"{examples.source} has a class {REJECTED!r}, which is what reports call a refused text",
+            remedy=Remedy(f"{rename} reject=...", f"{rename} --reject"),
+        )
+    outside = [row.weight for row in rows_outside(examples)]
+    check_rows(len(outside), share, weights=outside)
 
 
 def rows_outside(examples: Examples) -> list[LabelledText]:
