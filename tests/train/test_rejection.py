@@ -275,9 +275,50 @@ def test_classes_that_are_no_text_name_one() -> None:
     with pytest.raises(InputError, match="reject_label means nothing without reject"):
         refused_label(None, "none", texts)
     assert refused_label(None, None, numbers) is None
+    several = read_target([["a"], ["a", "b"]], 2)
+    assert refused_label(0.05, "none", several) is None  # `fit` says that it refuses several labels
+    with pytest.raises(InputError, match="reject_label means nothing without reject"):
+        refused_label(None, "none", several)
     for label in (None, -1):
         with pytest.raises(InputError, match="give y as text"):
             refused_label(0.1, label, read_target([True, False], 2))
+
+
+def test_the_label_of_refused_texts_is_read_as_a_class_is() -> None:
+    texts, floats = read_target([" travel", "food"], 2), read_target([0.0, 1.0], 2)
+    assert refused_label(0.05, " none\t", texts) == "none"
+    assert [refused_label(0.05, label, floats) for label in (-1, -1.0, np.float64(-1))] == [-1] * 3
+    for label in (" travel ", "travel"):
+        with pytest.raises(InputError, match="travel', which is a class; name another value"):
+            refused_label(0.05, label, texts)
+    for label in (1, 1.0):
+        with pytest.raises(InputError, match="which is a class; name another value"):
+            refused_label(0.05, label, floats)
+    for label in ("", " ", "\n"):
+        with pytest.raises(InputError, match="reject_label: the label is empty"):
+            refused_label(0.05, label, texts)
+    for label in (0.5, "x", float("nan"), True):
+        with pytest.raises(InputError, match="are float; give a whole number, such as -1, that is"):
+            refused_label(0.05, label, floats)
+
+
+def test_several_labels_are_not_blamed_on_reject_label(base: Path) -> None:
+    several = [["travel"] if i % 2 else ["travel", "food"] for i in range(40)]
+    mine = RobertaClassifier(base, reject=0.05, reject_label="x", minutes=1e-6, progress=False)
+    with pytest.raises(InputError, match="reject is for classes of which a text has one"):
+        mine.fit([f"text {i}" for i in range(40)], several)
+
+
+@pytest.mark.system
+def test_a_label_with_white_space_scores_as_it_is_predicted() -> None:
+    table = rows(90)
+    texts, labels = [row["text"] for row in table], [row["label"] for row in table]
+    mine = RobertaClassifier(
+        minutes=1e-6, progress=False, reject=0.05, reject_label=" none ", valid=None
+    ).fit(texts, labels)
+    assert mine.predict(STRANGE).tolist() == ["none"] * len(STRANGE)
+    for label in ("none", " none "):
+        assert mine.score(STRANGE, [label] * len(STRANGE)) == 1.0
 
 
 def test_what_all_rows_reach_counts_their_shares() -> None:
