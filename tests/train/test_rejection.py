@@ -124,7 +124,7 @@ def test_rows_choose_the_threshold_by_their_weights() -> None:
 def test_heavy_rows_are_no_more_rows_and_light_ones_are_fewer() -> None:
     with pytest.raises(InputError, match="there are 10; add rows"):
         check_rows(10, 0.05, weights=[100.0] * 10)
-    with pytest.raises(InputError, match="there are 20 with a weight of 10.5 in all; add rows"):
+    with pytest.raises(InputError, match=r"there are 20 with a weight of 10\.5 in all; add rows"):
         check_rows(20, 0.05, weights=[0.5] * 19 + [1.0])
     check_rows(19, 0.05, weights=[1 / 3 * 3.0] * 19)
     light = [{**row, "w": 1.0 if i % 20 == 0 else 0.1} for i, row in enumerate(rows(60))]

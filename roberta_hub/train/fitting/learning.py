@@ -167,7 +167,7 @@ def _check_reject(examples: Examples, share: float) -> None:
     if REJECTED in examples.classes:
         rename = "give the class another name, or leave out"
         raise InputError(
-            f"{examples.source} has a class {REJECTED!r}, which is what reports call a refused text",
+            f"{examples.source} has a class {REJECTED!r}, as reports call a refused text",
             remedy=Remedy(f"{rename} reject=...", f"{rename} --reject"),
         )
     outside = [row.weight for row in rows_outside(examples)]
