@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import math
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -37,6 +40,8 @@ DEFAULT_HEAD = "sentence_classification_head"
 """fairseq's name for the head of a model that was fine-tuned for one task."""
 DEFAULT_THRESHOLD = 0.5
 """Threshold of a label for which none is stored."""
+MOST_PIECE_BYTES = 1 << 20
+"""Bytes with a bit for each id of a vocabulary are fewer."""
 REJECTED = "(rejected)"
 """What tables say in place of a label where an answer is refused."""
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token", "pooler")
@@ -163,12 +168,30 @@ def check_reject_below(head: object, certainty: Any) -> float | None:
 
 def check_known_pieces(head: object, pieces: Any) -> str | None:
     """Return the packed ids of the pieces that a head has learnt; None: they are unknown."""
-    if pieces is not None and not isinstance(pieces, str):
+    if pieces is None:
+        return None
+    if not isinstance(pieces, str):
         raise InputError(
             f"head {short_repr(head)}: known_pieces is {short_repr(pieces)}; give a text that "
             "`fit` wrote, or None"
         )
+    try:
+        piece_bits(pieces)
+    except InputError as error:
+        raise InputError(f"head {short_repr(head)}: {error}") from None
     return pieces
+
+
+def piece_bits(packed: str) -> bytes:
+    """Read what `pack_pieces` of inference/certainty.py writes: a bit for each id."""
+    stream = zlib.decompressobj()
+    try:
+        raw = stream.decompress(base64.b64decode(packed, validate=True), MOST_PIECE_BYTES)
+    except (binascii.Error, ValueError, zlib.error):
+        raw = b""
+    if not (raw and stream.eof):
+        raise InputError("known_pieces is no text that `fit` wrote")
+    return raw
 
 
 def _needs(count: int) -> str:

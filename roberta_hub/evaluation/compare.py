@@ -348,7 +348,7 @@ class _Judged:
         old, new = ([own[i] for i in rows] for own in self.answers)
         return _Judged([self.rows[i] for i in rows], (old, new), self.scopes)
 
-    def calibration(self) -> tuple[float, float]:
+    def calibration(self) -> tuple[float | None, float | None]:
         """Compute the expected calibration errors."""
         old, new = (
             _calibration(own, self.rows, shares)
@@ -402,15 +402,19 @@ def _class_numbers(
 
 def _calibration(
     answers: Sequence[Prediction], rows: Sequence[LabelledText], right: Sequence[float]
-) -> float:
-    """The expected calibration error of answers; of several labels that of each label of each."""
+) -> float | None:
+    """The expected calibration error of answers; of several labels that of each label of each.
+
+    None: all are refused.
+    """
     given = [i for i, answer in enumerate(answers) if not answer.rejected]
     scores, right = [answers[i].score for i in given], [right[i] for i in given]
     if any(answer.labels is not None for answer in answers):
         pairs = list(zip(answers, rows, strict=True))
         scores = [p for answer, _ in pairs for p in answer.scores.values()]
         right = [name in row.labels for answer, row in pairs for name in answer.scores]
-    return calibration_error(reliability_bins(scores, right))
+    bins = reliability_bins(scores, right)
+    return calibration_error(bins) if bins else None
 
 
 def _slice(name: str, own: Sequence[int], judged: _Judged | None, flipped: Sequence[bool]) -> Slice:

@@ -34,8 +34,8 @@ class Slice:
     classes, those where its answer has the larger share."""
     chance: float | None = None
     """McNemar's p: how probable such a difference is by chance."""
-    calibration: tuple[float, float] | None = None
-    """Expected calibration error, old and new."""
+    calibration: tuple[float | None, float | None] | None = None
+    """Expected calibration error, old and new; None of a model that refused to answer all rows."""
     measures: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The numbers of `CLASS_MEASURES`, old and new, where each text has one label."""
 
@@ -195,7 +195,7 @@ def _cells(verb: Verb, slices: list[Slice]) -> list[list[str | Cell]]:
 def _judged(one: Slice) -> list[str]:
     """The cells of a slice whose right labels are known."""
     assert one.accuracy is not None and one.chance is not None and one.calibration is not None
-    errors = [f"{error:.3f}" for error in one.calibration]
+    errors = ["none" if error is None else f"{error:.3f}" for error in one.calibration]
     return [*map(_percent, one.accuracy), f"{one.chance:.2g}", *errors]
 
 

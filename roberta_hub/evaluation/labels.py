@@ -154,8 +154,14 @@ def about_shares(rows: Sequence[LabelledText], held: Held, columns: Columns) -> 
 
 
 def may_refuse(roberta: RobertaHubInterface, head: str) -> bool:
-    """Tell whether a head may refuse to answer."""
-    return roberta._heads.reject_below(head) is not None
+    """Tell whether a head may refuse to answer; refuse one whose label would read as a refusal."""
+    refuses = roberta._heads.reject_below(head) is not None
+    if refuses and REJECTED in roberta.head_labels(head):
+        raise InputError(
+            f"head {head!r} has reject_below and a label {REJECTED!r}, which is what reports call "
+            "a refused text; give the label another name in roberta.labels[head]"
+        )
+    return refuses
 
 
 def unknown_labels(rows: Sequence[LabelledText], known: Collection[str]) -> Counter[str]:
@@ -306,11 +312,12 @@ def _one(
     numbers: dict[str, float | None] = {
         **measures,
         "f1_micro": measures["accuracy"],
-        "ece": calibration_error(bins),
+        "ece": calibration_error(bins) if bins else None,
         "log_loss": log_loss([p for p, _ in inside], [amount for _, amount in inside]),
         "majority": parts.majority(),
     }
-    groups = [*known, REJECTED] if any(counts.of(REJECTED)) else known
+    outside = REJECTED not in known and any(counts.of(REJECTED))
+    groups = [*known, REJECTED] if outside else known
     return numbers, label_groups(counts, groups), measures["accuracy"]
 
 

@@ -6,7 +6,6 @@ Legend: n texts, K labels.
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,12 +13,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from roberta_hub.errors import InputError
+from roberta_hub.settings import piece_bits
 
 KNOWN_POWER = 2.0
 """How much known pieces count beside the probability; results/reject.md has what others reach."""
-MOST_BYTES = 1 << 20
-"""Bytes with a bit for each id of a vocabulary are fewer."""
 
 
 def certainties(probabilities: Tensor, ids: Sequence[Tensor], pieces: str | None) -> Tensor:
@@ -67,13 +64,6 @@ def pack_pieces(texts: Iterable[Iterable[int] | Tensor]) -> str:
 @lru_cache(maxsize=8)
 def unpack_pieces(packed: str) -> Tensor:
     """Read what `pack_pieces` wrote: whether each id occurs, (ids,)."""
-    try:
-        raw = zlib.decompressobj().decompress(base64.b64decode(packed, validate=True), MOST_BYTES)
-    except (binascii.Error, ValueError, zlib.error):
-        raise InputError("known_pieces is no text that `fit` wrote") from None
+    raw = torch.frombuffer(bytearray(piece_bits(packed)), dtype=torch.uint8)
     places = torch.arange(8 * len(raw))
-    return (
-        torch.frombuffer(bytearray(raw or b"\0"), dtype=torch.uint8)[places // 8] >> (places % 8)
-        & 1
-        == 1
-    )
+    return raw[places // 8] >> (places % 8) & 1 == 1

@@ -274,6 +274,8 @@ class _Work:
         if lacking.get(answer.kind):
             return
         name = _title(answer.kind, answer.name)
+        if head is not None and given.head is not None and not given.head.name:
+            name = self._compared_of(name, head)
         asked = self._texts_for(answer, head)
         ask = given.ask
         if head is not None and given.head is not None and head.labels is not None:
@@ -289,6 +291,14 @@ class _Work:
             answer,
             head,
         )
+
+    def _compared_of(self, name: str, ours: Head) -> str:
+        """Name what a head of another library shows of ours, which may decide by more than it."""
+        why = _own_decision(ours)
+        if why is None:
+            return name
+        self.uncompared[name] = why
+        return f"probabilities of {ours.name}"
 
     def _counterpart(self, theirs: Head) -> Head | None:
         """Find the head of ours that a peer's is: by name, by labels, or as the only one."""
@@ -383,7 +393,7 @@ class _Work:
             said = f"makes {made} of the numbers, and our model {own}"
             self.findings.append(Finding("fault", "probabilities", said, name, 0.0, 0.0))
         if not theirs.name:
-            return  # other libraries have neither
+            return  # other libraries have neither, as `_own_decision` says
         if theirs.thresholds != ours.thresholds and {DEFAULT_THRESHOLD} != {
             *(theirs.thresholds or (DEFAULT_THRESHOLD,)),
             *(ours.thresholds or (DEFAULT_THRESHOLD,)),
@@ -799,6 +809,15 @@ def _title(kind: AnswerKind, head: str) -> str:
     }
     what = {"classification": "labels", "token": "tags", "span": "spans"}
     return plain.get(kind) or f"{what[kind]} of {head or 'its head'}"
+
+
+def _own_decision(head: Head) -> str | None:
+    """Say by what a head gives labels that other libraries do not have; None: by nothing."""
+    if head.reject_below is not None:
+        return "the peer answers every text, and our model refuses some: reject_below"
+    if {*(head.thresholds or ())} - {DEFAULT_THRESHOLD}:
+        return f"the peer gives labels from {DEFAULT_THRESHOLD:g} on, and our model has thresholds"
+    return None
 
 
 def _listed(labels: Sequence[str] | None) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import math
+import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +151,23 @@ def test_our_format_keeps_it_and_others_say_that_they_cannot(
         (tmp_path / "own/config.json").write_text(json.dumps(about))
         with pytest.raises(CheckpointError, match=words):
             load_model(tmp_path / "own")
+
+
+def test_damaged_pieces_are_an_error_that_names_the_file(
+    made: RobertaHubInterface, tmp_path: Path
+) -> None:
+    made.save(tmp_path / "own")
+    config = tmp_path / "own/config.json"
+    about = json.loads(config.read_text())
+    whole = about["heads"]["topic"]["known_pieces"]
+    bomb = base64.b64encode(zlib.compress(bytes(1 << 22))).decode()
+    for damaged in ("zzz!", whole[:-4], "", base64.b64encode(b"text").decode(), bomb):
+        about["heads"]["topic"]["known_pieces"] = damaged
+        config.write_text(json.dumps(about))
+        said = "head 'topic': known_pieces is no text that `fit` wrote"
+        with pytest.raises(CheckpointError, match=re.escape(said)) as error:
+            load_model(tmp_path / "own")
+        assert str(config) in str(error.value)
 
 
 def test_the_note_of_a_head_that_cannot_refuse_there_says_what_keeps_it(

@@ -355,6 +355,32 @@ def test_thresholds_of_a_head(model: RobertaHubInterface) -> None:
     assert named(roberta_hub.verify(one, other)) == ["thresholds"]
 
 
+def test_what_only_our_head_decides_is_not_said_to_be_compared(
+    classifier: Path, tmp_path: Path
+) -> None:
+    head = "sentence_classification_head"
+    model = roberta_hub.load_model(classifier)
+    model.reject_below[head] = 0.5
+    found = roberta_hub.verify(model, classifier)
+    assert found.ok and f"probabilities of {head}" in found.compared
+    said = "the peer answers every text, and our model refuses some: reject_below"
+    assert found.uncompared[f"labels of {head}"] == said
+    first, *rest = str(found).splitlines()
+    assert f"labels of {head}" not in first and f"not compared: labels of {head} ({said})" in (
+        "\n".join(rest)
+    )
+    del model.reject_below[head]
+    assert f"labels of {head}" in roberta_hub.verify(model, classifier).compared
+    model.kinds[head], model.thresholds[head] = "multi_label", (0.2, 0.5, 0.5)
+    with pytest.warns(roberta_hub.errors.Advice, match="thresholds"):
+        model.save(tmp_path / "hf", format="huggingface")
+    found = roberta_hub.verify(model, tmp_path / "hf")
+    assert found.ok and f"probabilities of {head}" in found.compared
+    assert "our model has thresholds" in found.uncompared[f"labels of {head}"]
+    model.thresholds[head] = (0.5, 0.5, 0.5)
+    assert f"labels of {head}" in roberta_hub.verify(model, tmp_path / "hf").compared
+
+
 def test_two_heads_at_fault_are_both_named(model: RobertaHubInterface) -> None:
     peer = copy.deepcopy(model)
     other_sentiment(peer)

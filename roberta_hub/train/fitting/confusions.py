@@ -33,19 +33,20 @@ def confusion_display(task: str, confusion: Mapping[tuple[str, str], float]) -> 
         return []
     if task in ("multi_label", "tagging"):
         return _of_labels(confusion)
-    names = sorted({name for pair in confusion for name in pair} - {REJECTED})
+    answered = {name for _, name in confusion} - {REJECTED}
+    names = sorted(answered | {right for right, _ in confusion})
     if len(names) <= CLASSES_IN_TABLE:
         return [_square(names, confusion)]
     wrong = [(pair, n) for pair, n in confusion.items() if pair[0] != pair[1]]
     most = sorted(wrong, key=lambda item: -item[1])[:10]
-    rows = [Bar(_taken(*pair), count_text(n)) for pair, n in most]
+    rows = [Bar(_taken(*pair, names), count_text(n)) for pair, n in most]
     return [Note("most often confused:"), Bars(rows)] if rows else []
 
 
 def _square(names: list[str], confusion: Mapping[tuple[str, str], float]) -> ShadedTable:
     """Make a row for each right class and a column for each answer, refusals last."""
     refused = any(answered == REJECTED for _, answered in confusion)
-    answers = [*names, REJECTED] if refused else names
+    answers = [*names, REJECTED] if refused and REJECTED not in names else names
     rows = []
     for right in names:
         total = sum(confusion.get((right, name), 0) for name in answers) or 1
@@ -53,8 +54,8 @@ def _square(names: list[str], confusion: Mapping[tuple[str, str], float]) -> Sha
     return ShadedTable(answers, rows, left="right", above="answered")
 
 
-def _taken(right: str, answered: str) -> str:
-    return f"{right} {REJECTED}" if answered == REJECTED else f"{right} taken for {answered}"
+def _taken(right: str, answered: str, names: list[str]) -> str:
+    return f"{right} taken for {answered}" if answered in names else f"{right} {REJECTED}"
 
 
 def _count(

@@ -107,8 +107,8 @@ class RobertaClassifier:
             reject: share of texts with known classes that may be refused, such as 0.05; see
                 `roberta_hub.fit`. None: every text gets a class.
             reject_label: what `predict` gives for a refused text: a value of the type of the
-                classes that is none of them. None: "rejected" where classes are str; others must
-                name one.
+                classes that is none of them, without white space around it. None: "rejected" where
+                classes are str; others must name one.
             seed: the same rows, model, options and seed give the same classifier.
             truncate: cut texts that are too long, to learn and to answer, and warn once how many;
                 False: such a text is an error that names it.

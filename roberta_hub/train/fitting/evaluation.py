@@ -266,7 +266,7 @@ def _regression(
     table = torch.tensor([[w * m.score, w * s, w] for m, s, w in each])
     gain = bootstrap_interval(table, lambda means: (means[:, 1] - means[:, 0]) / means[:, 2])
     errors = sum(w * m.score for m, w in zip(wrong, weights, strict=True))
-    numbers = {"mean error": errors / sum(weights) + optimism}
+    numbers: dict[str, float | None] = {"mean error": errors / sum(weights) + optimism}
     for name, found in (
         ("Pearson", pearson(wanted, values, weights)),
         ("Spearman", spearman(wanted, values, weights)),

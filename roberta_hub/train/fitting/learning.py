@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roberta_hub.errors import InputError
+from roberta_hub.errors import InputError, Remedy
 from roberta_hub.inference.classify import Prediction
 from roberta_hub.interface import RobertaHubInterface
 from roberta_hub.model.heads import pooling_of
 from roberta_hub.model.known_head import heads_of
 from roberta_hub.model.roberta import require_roberta
 from roberta_hub.rows.formats import row_count
-from roberta_hub.settings import HeadPooling, Inputs
+from roberta_hub.settings import REJECTED, HeadPooling, Inputs
 from roberta_hub.text.learnt import new_texts
 from roberta_hub.train.data.sentences import LabelledText
 from roberta_hub.train.fitting.calibration import (
@@ -152,14 +152,26 @@ def learn(
             "have thresholds, and numbers have no classes"
         )
     if options.reject is not None:
-        if examples.task != "classification":
-            raise InputError(
-                "reject is for classes of which a text has one; a text may have none of several "
-                "labels anyway, and a number is no class"
-            )
-        check_rows(len(rows_outside(examples)), options.reject)
+        _check_reject(examples, options.reject)
     table = _Table(roberta, examples, config, options, run)
     return table.choose() if examples.to_learn <= SMALL_TABLE_ROWS else table.train_once()
+
+
+def _check_reject(examples: Examples, share: float) -> None:
+    """Refuse a table of which a head cannot learn when to refuse."""
+    if examples.task != "classification":
+        raise InputError(
+            "reject is for classes of which a text has one; a text may have none of several "
+            "labels anyway, and a number is no class"
+        )
+    if REJECTED in examples.classes:
+        rename = "give the class another name, or leave out"
+        raise InputError(
+            f"{examples.source} has a class {REJECTED!r}, as reports call a refused text",
+            remedy=Remedy(f"{rename} reject=...", f"{rename} --reject"),
+        )
+    outside = [row.weight for row in rows_outside(examples)]
+    check_rows(len(outside), share, weights=outside)
 
 
 def rows_outside(examples: Examples) -> list[LabelledText]:
@@ -484,14 +496,16 @@ class _Table:
     ) -> list[Prediction]:
         """Find when the head refuses, and refuse so the judged answers."""
         unseen, share, ids = self._unseen(best), self.options.reject, self.learner.encoded.ids
-        rejection = None
-        if share is not None:
-            learnt = self.every if self._holds_out else self.train
-            rejection, unseen = fit_rejection(unseen, ids, best.folds, self.train, share, learnt)
-        self._note_rejection(rejection)
-        if held_out is None or rejection is None:
+        if share is None:
+            self._note_rejection(None)
             return unseen if held_out is None else held_out
-        return rejection.marks(held_out, self._judged().ids)
+        weights = [row.weight for row in self.examples.train]
+        found, unseen = fit_rejection(unseen, ids, best.folds, self.train, share, weights)
+        # Held-out rows are new to the weights that are judged, and so are their pieces.
+        judged = unseen if held_out is None else found.marks(held_out, self._judged().ids)
+        learnt = self.every if self._holds_out else self.train
+        self._note_rejection(found.having_learnt(ids[i] for i in learnt))
+        return judged
 
     def _note_rejection(self, found: Rejection | None) -> None:
         below, pieces = (None, None) if found is None else (found.below, found.pieces)
@@ -615,8 +629,8 @@ class _Table:
         rejection = None
         if self.options.reject is not None:
             learnt = [learner.encoded.ids[i] for i in self.train]
-            share = self.options.reject
-            rejection, answers = held_out_rejection(answers, judged.ids, learnt, share)
+            share, own = self.options.reject, [row.weight for row in self.examples.valid]
+            rejection, answers = held_out_rejection(answers, judged.ids, learnt, share, own)
         self._note_rejection(rejection)
         self.finish(divisor, least)
         counts = Counter(name for row in self.examples.train for name in row.labels)

@@ -101,7 +101,8 @@ def score_meaning(fitted: Fitted) -> list[str]:
         "ECE": "ECE (expected calibration error) is how far probabilities are from the shares of "
         "right\nanswers on average; 0 is best.",
     }
-    found = [known[name] for name in fitted.scores.numbers if name in known]
+    told = [name for name, number in fitted.scores.numbers.items() if number is not None]
+    found = [known[name] for name in told if name in known]
     return [" ".join(found)] if found else []
 
 

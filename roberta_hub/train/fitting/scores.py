@@ -89,10 +89,11 @@ class Scores:
     how: EvaluationKind
     count: int
     """Judged rows."""
-    numbers: dict[str, float]
+    numbers: dict[str, float | None]
     """`CLASS_MEASURES`, log loss and ECE; of several labels micro-F1, the share of rows that are
     all right, and ECE; of a regression the mean error, Pearson's and Spearman's correlation; of
-    spans micro-F1, precision and recall. The first is the one to look at."""
+    spans micro-F1, precision and recall. The first is the one to look at. None: the model refused
+    to answer all judged rows, so that there is no number."""
     interval: Interval
     """95 % confidence interval of the first number."""
     simplest: float
@@ -134,7 +135,7 @@ class Scores:
 
     def claims(self, remedy: str) -> list[Section]:
         """Say the numbers and what they mean."""
-        lines = [self.headline(), self.details(), *self.conclusions]
+        lines = [*filter(None, (self.headline(), self.details())), *self.conclusions]
         texts = [*lines[:-1], sentence(lines[-1], None, remedy)]
         return [
             Section([*map(clean, _wrapped(text))], parts=[Note(line)])
@@ -158,6 +159,8 @@ class Scores:
     def headline(self) -> str:
         """Write the first number with its interval and the baseline's."""
         name, value = next(iter(self.numbers.items()))
+        if value is None:
+            return f"{name} unknown: no judged row was answered"
         rows = f"on {row_count(self.count)} held out"
         if self.how == "cross-validated":
             rows = f"cross-validated on {row_count(self.count)}"
@@ -174,8 +177,9 @@ class Scores:
     def details(self) -> str:
         """Write the other numbers, and what the first is corrected for."""
         ((first, value), *more) = self.numbers.items()
-        lines = [*(f"{name} {number:.3g}" for name, number in more), *self.counted]
-        if self.optimism:
+        lines = [f"{name} {number:.3g}" for name, number in more if number is not None]
+        lines += self.counted
+        if self.optimism and value is not None:
             measured, points = f"{value - self.optimism:.3g}", f"{self.optimism:.3g}"
             if self.task != "regression":
                 measured = f"{100 * (value + self.optimism):.1f} %"

@@ -167,6 +167,7 @@ def check_learnable(target: Target) -> None:
 
 REFUSED_LABEL = "rejected"
 """What `predict` gives for a refused text, where classes are str and no other is named."""
+_NO_THIRD = "two truth values have no third, give y as text"
 
 
 def refused_label(reject: object, label: Any, target: Target) -> Any:
@@ -176,34 +177,42 @@ def refused_label(reject: object, label: Any, target: Target) -> Any:
         >>> refused_label(0.05, -1, read_target([2, 1, 2], 3))
         -1
     """
-    if reject is None or target.several:  # which `fit` refuses
-        if label is not None:
+    if reject is None or target.several:
+        if label is not None and reject is None:
             raise InputError("reject_label means nothing without reject=...")
-        return None
+        return None  # reject=... of several labels is what `fit` refuses
     classes = target.classes.tolist()
     kind = type(classes[0]).__name__
-    no_third = "two truth values have no third, give y as text"
     if label is None:
         if not all(isinstance(one, str) for one in classes):
             raise InputError(
                 f"reject=... has no label for refused texts, as the classes are {kind}; "
-                + (no_third if kind == "bool" else "reject_label=... names one, such as -1")
+                + (_NO_THIRD if kind == "bool" else "reject_label=... names one, such as -1")
             )
         label = REFUSED_LABEL
-    label = label.item() if hasattr(label, "item") else label
-    fits = isinstance(label, str) == isinstance(classes[0], str) and kind != "bool"
-    whole = isinstance(label, str) or (isinstance(label, int) and not isinstance(label, bool))
-    if not fits or not whole:
-        more = f"; {no_third}" if kind == "bool" else ""
-        raise InputError(
-            f"reject_label is {short_repr(label)}, and the classes are {kind}; give a value of "
-            f"their type that is none of them{more}"
-        )
-    if label in classes:
+    label = _of_type(label.item() if hasattr(label, "item") else label, kind)
+    if label_of(label, "reject_label") in target.names:
         raise InputError(
             f"reject_label is {short_repr(label)}, which is a class; name another value"
         )
     return label
+
+
+def _of_type(label: Any, kind: str) -> str | int:
+    """Read the label of refused texts as classes of a type are read: text, or a whole number."""
+    if kind == "str" and isinstance(label, str):
+        return label_of(label, "reject_label")
+    whole = isinstance(label, int) and not isinstance(label, bool)
+    if kind == "float" and isinstance(label, float) and label.is_integer():
+        label, whole = int(label), True
+    if kind in ("str", "bool") or not whole:
+        wanted = "a whole number, such as -1," if kind == "float" else "a value of their type"
+        more = f"; {_NO_THIRD}" if kind == "bool" else ""
+        raise InputError(
+            f"reject_label is {short_repr(label)}, and the classes are {kind}; give {wanted} that "
+            f"is none of them{more}"
+        )
+    return int(label)
 
 
 def with_refused(found: NDArray[Any], refused: NDArray[Any], label: Any) -> NDArray[Any]:
