@@ -65,7 +65,19 @@ def doubtful_section(doubtful: Sequence[Doubtful], most: int = DOUBTFUL_SHOWN) -
     count = len(doubtful)
     shown = f"{count:,}" if count <= most else f"the first {most} of {count:,}"
     rows = [(one.where, one.said(), one.text) for one in doubtful[:most]]
-    return rows_with_texts(f"labels that are likely wrong ({shown}):", rows)
+    return rows_with_texts(f"{doubtful_title(doubtful)} ({shown}):", rows)
+
+
+def doubtful_title(doubtful: Sequence[Doubtful]) -> str:
+    """Say what is listed: of rows that weigh little, more than is likely wrong.
+
+    Example:
+        >>> doubtful_title([Doubtful("It rains.", "x.csv:7", "sun", "rain", 0.53, 0.53, True)])
+        'labels that are likely wrong, or that the heavier rows contradict'
+    """
+    title = "labels that are likely wrong"
+    contradicted = any(one.by_heavier for one in doubtful)
+    return f"{title}, or that the heavier rows contradict" if contradicted else title
 
 
 def is_light(rows: Sequence[LabelledText]) -> list[bool]:

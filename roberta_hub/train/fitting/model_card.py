@@ -17,7 +17,7 @@ from roberta_hub.measures.classes import CLASS_MEASURES
 from roberta_hub.rows.columns import shell_list
 from roberta_hub.rows.values import number_in
 from roberta_hub.show.markdown import code, fenced, inline
-from roberta_hub.train.fitting.doubtful import doubtful_section
+from roberta_hub.train.fitting.doubtful import doubtful_section, doubtful_title
 from roberta_hub.train.fitting.examples import Examples
 from roberta_hub.train.fitting.fitted import Fitted
 from roberta_hub.train.fitting.learning_options import LearningOptions
@@ -88,7 +88,8 @@ def _doubtful(fitted: Fitted) -> str:
     lines = doubtful_section(fitted.doubtful, DOUBTFUL_LISTED).text[1:]
     if not lines:
         return ""
-    return f"## Labels that are likely wrong\n\n{fenced(chr(10).join(lines))}\n\n"
+    title = doubtful_title(fitted.doubtful).capitalize()
+    return f"## {title}\n\n{fenced(chr(10).join(lines))}\n\n"
 
 
 def score_meaning(fitted: Fitted) -> list[str]:
