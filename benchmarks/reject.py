@@ -218,7 +218,7 @@ def fitted(cell: Cell, seed: int) -> dict[str, Any]:
 def outside(kept: dict[str, Any], score: Score) -> list[float]:
     """Score the rows outside the training, each with the pieces of what was learnt then."""
     if "held_out_rejection" in kept:
-        answers, ids, learnt, _ = kept["held_out_rejection"]
+        answers, ids, learnt, *_ = kept["held_out_rejection"]
         return score(answers, ids, pack_pieces(learnt))
     answers, ids, folds, rows, *_ = kept["fit_rejection"]
     found, start = list[float](), 0
