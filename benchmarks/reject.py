@@ -81,11 +81,13 @@ NOTES = """\
 
 - A probability, or a perplexity, is one number of the head, but a softmax over four classes is sure
   of nine texts of noise in ten. The pieces tell noise and other languages, for a bit each.
-- Fewer than 5 % of the known rows are refused: the final model has learnt more rows than each fold,
-  so that its threshold is on the safe side.
-- The accuracy of the 95 % most certain rows is above that of all.
-- Unknown intents of BANKING77 are near the learnt ones ("card arrival", "card delivery estimate"),
-  and unknown questions of TREC use the same words: both are mostly answered.
+- With few rows, less than 5 % of the known rows are refused: the final model has learnt more rows
+  than each fold, so that its threshold is on the safe side. With all rows of BANKING77 the
+  threshold is that of rows that are never learnt, and 5.5 % are refused.
+- The accuracy of the 95 % most certain rows is above that of all, by 2 to 3 points on BANKING77.
+- Unknown intents of BANKING77 are near the learnt ones ("card arrival", "card delivery estimate").
+  A regression on 24 rows of each answers seven of ten, the whole model trained on all rows four of
+  ten (AUROC .93). Unknown questions of TREC use the same words: nearly all are answered.
 
 ## Measured once
 
