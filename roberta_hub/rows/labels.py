@@ -421,7 +421,7 @@ def top_class(shares: Shares) -> str:
 
 
 MAX_WEIGHT = 1e12
-"""The heaviest row: beside a heavier one no other would count in float32."""
+"""The heaviest row: sums of squares of such weights stay within float32."""
 TOO_HEAVY = f"a weight is at most {MAX_WEIGHT:g}; divide all of them by one number"
 
 

@@ -126,10 +126,10 @@ def fit_rejection(
         pieces = pack_pieces(ids[i] for i in rows if i not in out)
         sure += _certainties(own, [ids[i] for i in fold], pieces)
     every = pack_pieces(ids[i] for i in rows)
-    heavy = [weights[i] for fold in folds for i in fold]
-    check_rows(len(sure), share, minutes=True, weights=heavy)
-    found = Rejection(conformal_threshold(sure, share, heavy), every)
-    below = _crossed(sure, [*map(len, folds)], share, found.below, heavy)
+    counted_as = [weights[i] for fold in folds for i in fold]
+    check_rows(len(sure), share, minutes=True, weights=counted_as)
+    found = Rejection(conformal_threshold(sure, share, counted_as), every)
+    below = _crossed(sure, [*map(len, folds)], share, found.below, counted_as)
     return found, _marked(answers, sure, below)
 
 
@@ -170,9 +170,9 @@ def _crossed(
     found: list[float] = []
     for size in sizes:
         start, end = len(found), len(found) + size
-        others, heavy = ([*own[:start], *own[end:]] for own in (sure, weights))
-        enough = _rank(_rows_known(heavy), share)
-        found += [conformal_threshold(others, share, heavy) if enough else below] * size
+        others, counted_as = ([*own[:start], *own[end:]] for own in (sure, weights))
+        enough = _rank(_rows_known(counted_as), share)
+        found += [conformal_threshold(others, share, counted_as) if enough else below] * size
     return found
 
 
